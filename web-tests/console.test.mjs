@@ -64,6 +64,8 @@ async function whileAway(page, server, work) {
 const holds = (page, condition, argument) => page.waitForFunction(condition, argument, { timeout: 15_000 });
 const statusIs = (page, text) =>
   holds(page, (text) => document.getElementById('run-status').textContent === text, text);
+/// Waits until the prompts have been there for long enough to be answered.
+const takesAnswers = (page) => page.locator('.prompt button[aria-disabled]').first().waitFor({ state: 'detached' });
 const focusedId = (page) => page.evaluate(() => document.activeElement.id || document.activeElement.tagName);
 
 // As characters of the source, so that the check does not share its list with the page.
@@ -93,13 +95,13 @@ test('what steers, reorders or hides is shown wherever text of events is', TEST,
   assert.deepEqual(HOSTILE.filter((c) => text.includes(c)).map((c) => c.codePointAt(0).toString(16)), []);
   const shown = HOSTILE.map((c) => `\\u{${c.codePointAt(0).toString(16)}}`).join('y');
   assert.ok(text.includes(`title x${shown}z`));
-  for (const place of ['#account-title bdi', '#runs a bdi', '.prompt h3 bdi', '.prompt button bdi', '.prompt dd bdi', '#events .says',
+  for (const place of ['#account-title bdi', '#runs a bdi', '.prompt h3 bdi', '.prompt dd bdi', '#events .says',
     '#events pre', '.prompt pre']) {
     // Found and asked in one step: the list may be drawn anew between two.
     const isolated = await page.evaluate((where) => getComputedStyle(document.querySelector(where)).unicodeBidi, place);
     assert.equal(isolated, 'isolate', place);
   }
-  const input = await page.locator('.prompt pre').textContent();
+  const input = await page.getByLabel('Preview of the call').textContent();
   assert.deepEqual(JSON.parse(input.slice('shell '.length)), { [hostile]: hostile }, 'the input means the same');
 });
 
@@ -120,16 +122,18 @@ test('a prompt says all that helps to decide', TEST, async (t) => {
   await prompt.waitFor();
   await holds(page, () => document.querySelector('.prompt pre').textContent.includes('folder 299'));
   const text = await prompt.textContent();
-  for (const words of ['This cannot be undone.', 'Riskhigh', 'Kindshell', 'Callc', 'On timeoutreject, at']) {
+  for (const words of ['This cannot be undone.', 'Riskhigh', 'Kindshell', 'Callc', 'On timeoutreject, at', 'recount approve appr-c']) {
     assert.ok(text.includes(words), `${words} in ${text.slice(0, 500)}`);
   }
-  // The effect and whether it can be undone come first, the reason of our policy comes last.
-  const order = ['Removes folders. The build starts anew.', 'This cannot be undone.', 'Risk', 'Input', 'Policy reasonrule 7 asks'].map((words) => text.indexOf(words));
+  // What happens, where, the consequence and whether it can be undone, the deadline; the reason of our policy is folded.
+  const order = ['Removes folders.', 'folder 299', 'Where', 'The build starts anew.', 'This cannot be undone.', 'Risk', 'On timeout', 'Details', 'Policy reasonrule 7 asks'].map((words) => text.indexOf(words));
   assert.ok(order.every((at) => at >= 0), `${order} in ${text.slice(0, 500)}`);
   assert.deepEqual(order, [...order].sort((one, other) => one - other));
-  const { height } = await prompt.locator('pre').boundingBox();
+  assert.ok(await prompt.getByText('rule 7 asks').isHidden());
+  const content = prompt.getByLabel('Preview of the call');
+  const { height } = await content.boundingBox();
   assert.ok(height <= 200, `${height}`);
-  assert.equal(await prompt.locator('pre').getAttribute('tabindex'), '0', 'the keyboard can scroll it');
+  assert.equal(await content.getAttribute('tabindex'), '0', 'the keyboard can scroll it');
 });
 
 test('a prompt shows all of what the call does, or how much is missing', TEST, async (t) => {
@@ -141,6 +145,7 @@ test('a prompt shows all of what the call does, or how much is missing', TEST, a
     request('c', { preview, preview_kind: 'diff', preview_size_bytes: 70_000, preview_artifact_id: 'art_1' }),
   ]);
   const page = await open(t, server, run);
+  page.expectStatus(404);
   const prompt = page.getByRole('group', { name: 'Approval requested: do c' });
   const shown = prompt.getByLabel('Preview of the call');
   assert.equal(await shown.textContent(), preview);
@@ -152,8 +157,8 @@ test('a yes holds for as long as the page is told, and is given by keyboard', TE
   const work = await mkdtemp(join(tmpdir(), 'recount-work-'));
   t.after(() => rm(work, { recursive: true, force: true }));
   const server = await startServer(t, ['--allow-workspace', work]);
-  // In the folder itself a command is asked about, with a sandbox and without.
-  const order = JSON.stringify({ kind: 'shell', command: 'echo hi', workspace: work, workspace_mode: 'in_place' });
+  // In the folder itself a command that replaces files needs an approval, with a sandbox and without.
+  const order = JSON.stringify({ kind: 'shell', command: 'mv a b', workspace: work, workspace_mode: 'in_place' });
   const { data: { id: run } } = JSON.parse(await server.request('POST', '/v1/runs', order));
   const page = await open(t, server, run);
   const reach = page.getByLabel('If approved, allow this call');
@@ -164,10 +169,11 @@ test('a yes holds for as long as the page is told, and is given by keyboard', TE
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Tab');
+  await takesAnswers(page);
   await page.keyboard.press('Enter');
   await page.locator('.prompt').waitFor({ state: 'detached' });
   const { data: [allowed] } = JSON.parse(await server.request('GET', '/v1/allowances'));
-  assert.deepEqual([allowed.scope, allowed.preview, allowed.run_id], ['workspace', 'echo hi', run]);
+  assert.deepEqual([allowed.scope, allowed.preview, allowed.run_id], ['workspace', 'mv a b', run]);
 });
 
 test('what is asked about every time offers no more than this once', TEST, async (t) => {
@@ -293,6 +299,7 @@ test('who answers by keyboard is not thrown out', TEST, async (t) => {
   await page.getByRole('button', { name: 'Approve: do a' }).waitFor({ state: 'detached' });
   assert.ok(await page.evaluate(() => document.activeElement === window.held), 'the other prompt is still the same');
 
+  await takesAnswers(page);
   await page.keyboard.press('Enter');
   await page.locator('.prompt').waitFor({ state: 'detached' });
   assert.equal(await focusedId(page), 'run-status');
@@ -337,6 +344,7 @@ test('a question is answered in words, by a choice, and by the keyboard alone', 
   assert.equal(await answer('q2'), 7);
   await first.getByLabel('Your answer').focus();
   assert.equal(await first.getByLabel('Your answer').inputValue(), 'the old one');
+  await takesAnswers(page);
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await first.waitFor({ state: 'detached' });
@@ -444,9 +452,12 @@ test('on a small screen the account stands near the top and nothing is cut off',
   const { run } = await waitingRun(server, long, ['c'], { summary: long, action: long });
   const page = await open(t, server, run, { viewport: { width: 360, height: 640 } });
   await page.locator('.prompt').waitFor();
-  await page.locator('#runs li').nth(49).waitFor();
   const narrow = () => page.evaluate(() => document.documentElement.scrollWidth);
-  assert.ok((await page.locator('#account-title').boundingBox()).y < 400);
+  // The header takes two lines at most; a button shows the list of runs.
+  assert.ok((await page.locator('#account-title').boundingBox()).y < 120);
+  assert.equal(await narrow(), 360);
+  await page.getByRole('button', { name: 'Runs', exact: true }).click();
+  await page.locator('#runs li').nth(49).waitFor();
   assert.equal(await narrow(), 360);
   const failed = await createRun(server, 'failed');
   await new Producer(server, failed).append([['run.started', '{}'], FAILED(long)]);

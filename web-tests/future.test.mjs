@@ -24,6 +24,13 @@ after(async () => {
   await browser?.close();
 });
 
+/// The events of a stream after a cursor as a page.
+function pageOf(stream, cursor) {
+  const frames = stream.split('\n\n').filter((frame) => !/^event:/m.test(frame) && /^data: /m.test(frame));
+  const data = frames.map((frame) => JSON.parse(/^data: (.*)$/m.exec(frame)[1])).filter(({ sequence }) => sequence > cursor);
+  return { object: 'list', data, next: data.at(-1)?.sequence ?? cursor, has_more: false };
+}
+
 /// The console's own files, and behind them answers of a later release; `stream` is the account of its run.
 async function laterRelease(t, stream) {
   const [replies, problem] = await Promise.all(['replies.json', 'problem.json'].map(corpus));
@@ -39,7 +46,10 @@ async function laterRelease(t, stream) {
       response.writeHead(200, events);
       return response.write('event: welcome\ndata: {}\n\nevent: caught_up\ndata: {"position":19,"lag_ms":3}\n\n');
     }
-    if (path === `/v1/runs/${RUN}/events`) return response.writeHead(200, events).end(stream);
+    if (path === `/v1/runs/${RUN}/events`) {
+      if (request.headers.accept?.includes('text/event-stream')) return response.writeHead(200, events).end(stream);
+      return json(response, pageOf(stream, Number(new URL(request.url, 'http://x').searchParams.get('after_sequence'))));
+    }
     if (path === '/v1/runs') return json(response, known.list_runs);
     if (path === '/v1/sessions') return json(response, { object: 'list', data: [], next: null, has_more: false });
     if (path === `/v1/runs/${RUN}`) return json(response, known.get_run);

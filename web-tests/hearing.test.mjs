@@ -126,3 +126,19 @@ test('a run and its prompt are read in order, under headings, with names', TEST,
     /^feed, Transcript/, /^heading, Turn 1.*, level 3/, /^heading, Agent, level 4/, 'I tidy up.', /^heading, Approval, level 4/].map(position);
   assert.deepEqual(order, [...order].sort((a, b) => a - b), JSON.stringify(read));
 });
+
+test('a browser that can announce without a live region does, and announces nothing twice', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'announced');
+  const page = await openPage(t, browser, `${server.origin}/#${run}`);
+  await page.evaluate(() => {
+    window.notified = [];
+    Element.prototype.ariaNotify = function ariaNotify(text, { priority }) {
+      window.notified.push([text, priority]);
+    };
+  });
+  await new Producer(server, run).append([['run.started', '{}'],
+    ['clarification.requested', '{"clarification_id":"q","question":"Which one?"}']]);
+  await page.waitForFunction(() => window.notified.some(([text, priority]) => text === 'Which one?' && priority === 'high'));
+  assert.equal(await page.locator('#urgent').getAttribute('aria-live'), 'off');
+});

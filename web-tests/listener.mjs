@@ -24,6 +24,11 @@ export class Listener {
   /// Begins to listen to a page.
   static async start(page) {
     await page.evaluate(asScript(await source));
+    // It knows live regions, which the page silences where the browser can announce without them.
+    await page.evaluate(() => {
+      delete Element.prototype.ariaNotify;
+      document.querySelectorAll('[aria-live="off"]').forEach((region) => region.removeAttribute('aria-live'));
+    });
     await page.evaluate(() => window.reader.start({ container: document.body }));
     return new Listener(page);
   }

@@ -70,6 +70,7 @@ test('the overview says what waits, and a key leads there', TEST, async (t) => {
   await prompt('do a');
   await page.keyboard.press('Tab');
   await page.getByRole('button', { name: 'Reject: do a' }).focus();
+  await page.locator('.prompt button[aria-disabled]').first().waitFor({ state: 'detached' });
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.title === '(1) first – Recount');
   await page.getByRole('feed').getByText('rejected by').waitFor();

@@ -85,7 +85,7 @@ try {
     await page.screenshot({ path: join(FOLDER, `${name}.png`) });
     await page.context().close();
   };
-  const prompt = (page) => page.getByRole('button', { name: /^Approve: / }).first().waitFor();
+  const prompt = (page) => page.locator('.prompt button:not([aria-disabled])', { hasText: 'Approve' }).first().waitFor();
   const overview = (page) => page.getByRole('link', { name: /^Approval: / }).first().waitFor();
   const edit = async (page) => {
     await prompt(page);

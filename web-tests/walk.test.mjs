@@ -38,6 +38,7 @@ const pressable = (page) => page.locator(PRESSABLE).evaluateAll((all) =>
 async function drawn(page, place) {
   if (place) return page.locator('#run-status', { hasText: 'running' }).waitFor();
   await page.getByRole('navigation', { name: 'Runs' }).getByRole('link', { name: /everything/ }).first().waitFor();
+  await page.locator('body[data-page="overview"]').waitFor();
   // Also the page of the run has a link to its question.
   await page.locator('#overview').getByRole('link', { name: /which\?/ }).first().waitFor();
 }
@@ -53,7 +54,15 @@ test('everything that can be pressed is pressed, and nothing complains', TEST, a
     for (let step = 0; step < STEPS_MAX; step += 1) {
       // What leads away is pressed, too, and then the way back is taken.
       if (new URL(page.url()).hash !== place) {
-        await page.evaluate((place) => (location.hash = place || '#'), place);
+        await page.evaluate((place) => new Promise((resolve) => {
+          // The page may not have followed the way there yet.
+          addEventListener('hashchange', function arrived({ newURL }) {
+            if (new URL(newURL).hash !== place) return;
+            removeEventListener('hashchange', arrived);
+            resolve();
+          });
+          location.hash = place || '#';
+        }), place);
         await drawn(page, place);
       }
       const next = (await pressable(page)).find(({ name }) => !pressed.has(name) && !/Send answer|Show earlier events/.test(name));

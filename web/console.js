@@ -1,7 +1,7 @@
 // The console: a thin view on the native face. The address says what is shown; everything on the page comes from the
 // same streams that any other client reads. Here: the feed of all runs, and which run is chosen.
 
-import { openStream } from './entry.js';
+import { token } from './entry.js';
 import { ask, byId, setText, trouble, wellAgain } from './page.js';
 import { Prompts } from './prompts.js';
 import { Attention } from './src/attention.js';
@@ -12,16 +12,17 @@ import { showSettings } from './src/preferences.js';
 import { RunPage } from './src/run/page.js';
 import { RunList, titleOf } from './src/runs.js';
 import { SessionView, newSession } from './src/session.js';
+import { CHANGES_A_RUN } from './src/stream/hub.js';
+import { live } from './src/stream/live.js';
 import { announce, hush } from './src/voice.js';
 import { said, visible, visibleLines } from './visible.js';
 
 /// Many events of one run in one moment cost one look at it.
 const REFRESH_MS = 100;
-/// How long after a refusal the feed is asked for again; after a broken connection the browser knows.
+/// How long after a failed first request the page tries again.
 const AGAIN_MS = 5000;
 
 const RUN_ID = /^run_[0-9A-Z]{26}$/;
-const CHANGES_A_RUN = /^(run\.|approval\.|clarification\.|handoff\.|turn\.completed)/;
 
 let chosen = null;
 let page = null;
@@ -80,28 +81,30 @@ async function look(id) {
 
 // ---- the feed
 
-// It is followed from its end; whatever happened while it was away is in the list.
+// It is followed from its end; the list has whatever happened while the page was not connected.
 async function followFeed() {
-  // Says who asks, where the server wants to know.
+  // Signs in, if the server requires a token.
   await ask('/v1/runs?limit=1');
-  const feed = await openStream('/v1/events/stream?after_position=latest');
-  feed.addEventListener('caught_up', () => {
-    health('Connected.', true);
-    loading(Promise.all([list.loadListed(), attention.load()]));
-    overview.stale();
+  live.start({
+    level() {
+      health('Connected.', true);
+      loading(Promise.all([list.loadListed(), attention.load()]));
+      overview.stale();
+    },
+    lost(refused) {
+      health('Connection lost. Reconnecting.', false);
+      if (refused) signInAgain();
+    },
+    event(run, type) {
+      if (CHANGES_A_RUN.test(type)) refresh(run);
+    },
   });
-  feed.onerror = () => {
-    health('Connection lost. Reconnecting.', false);
-    if (feed.readyState === EventSource.CLOSED) followAgain();
-  };
-  feed.onmessage = (message) => {
-    const event = JSON.parse(message.data);
-    if (CHANGES_A_RUN.test(event.type)) refresh(event.run_id);
-  };
 }
 
-function followAgain() {
-  setTimeout(() => followFeed().catch(followAgain), AGAIN_MS);
+/// A stream that was refused may need another token. The page asks for one if so, and joins again.
+async function signInAgain() {
+  await ask('/v1/runs?limit=1').catch(() => {});
+  if (token() !== live.token) live.open();
 }
 
 let connected = null;
@@ -209,7 +212,10 @@ function goAnswer(id) {
   else location.hash = `#${id}`;
 }
 
-addEventListener('hashchange', choose);
+addEventListener('hashchange', () => {
+  showRuns(false);
+  choose();
+});
 document.querySelector('.skip').addEventListener('click', (click) => {
   click.preventDefault();
   byId('account').focus();
@@ -219,6 +225,13 @@ byId('open-new').addEventListener('click', newTask);
 byId('open-session').addEventListener('click', newSession);
 byId('open-keys').addEventListener('click', showKeys);
 
+/// On small screens a button shows the list of runs.
+function showRuns(open) {
+  document.body.dataset.runs = open ? 'open' : '';
+  byId('open-runs').setAttribute('aria-expanded', String(open));
+}
+byId('open-runs').addEventListener('click', () => showRuns(document.body.dataset.runs !== 'open'));
+
 const view = (name) => () => {
   if (chosen) location.hash = `#${chosen}${name ? `/${name}` : ''}`;
 };
@@ -227,8 +240,14 @@ const transcript = (act) => () => {
 };
 listenToKeys({
   p: () => attention.next(chosen),
-  '/': () => byId('filter-text').focus(),
-  r: () => /** @type {HTMLElement} */ (document.querySelector('#runs a[aria-current]') ?? document.querySelector('#runs a') ?? byId('runs-title')).focus(),
+  '/': () => {
+    showRuns(true);
+    byId('filter-text').focus();
+  },
+  r: () => {
+    showRuns(true);
+    /** @type {HTMLElement} */ (document.querySelector('#runs a[aria-current]') ?? document.querySelector('#runs a') ?? byId('runs-title')).focus();
+  },
   o: () => {
     location.hash = '#';
     byId('account').focus();
@@ -244,8 +263,12 @@ listenToKeys({
   s: showSettings,
 });
 
-followFeed().catch(() => {
-  health('Connection lost. Reconnecting.', false);
-  followAgain();
-});
+function start() {
+  followFeed().catch(() => {
+    health('Connection lost. Reconnecting.', false);
+    setTimeout(start, AGAIN_MS);
+  });
+}
+
+start();
 choose();

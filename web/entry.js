@@ -1,7 +1,7 @@
-// Coming in: the token of a server that asks for one, and streams, for which browsers cannot show it.
+// Coming in: the token of a server that asks for one.
 // Knows nothing of runs, nor of what is asked.
 
-import { ask, byId, setText } from './page.js';
+import { byId, setText } from './page.js';
 import { announce } from './src/voice.js';
 import { visible } from './visible.js';
 
@@ -34,11 +34,4 @@ export function comeIn(why) {
     }, { once: true });
   });
   return comingIn;
-}
-
-/// A stream; where there is a token, with a ticket for it, since a browser sends no token with a stream.
-export async function openStream(path) {
-  if (!token()) return new EventSource(path);
-  const { data } = await ask('/v1/tickets', { path: path.split('?')[0] });
-  return new EventSource(`${path}${path.includes('?') ? '&' : '?'}ticket=${data.ticket}`);
 }

@@ -2,10 +2,13 @@
 // decide, and the form that answers. Everything else of a prompt is the same for all: see `prompts.js`.
 
 import { element } from './page.js';
+import { copyButton } from './src/copy.js';
+import { modeWords } from './src/run/words.js';
+import { agentOf } from './src/runs.js';
 import { counted } from './src/time.js';
-import { beginning, said, visibleJson, visibleLines } from './visible.js';
+import { approvedText, beginning, said, visible, visibleJson, visibleLines } from './visible.js';
 
-/// The longest words on a button; all of them stand above the buttons.
+/// The longest label of a button; all of its words are above the buttons.
 export const LABEL_LENGTH_MAX = 120;
 
 let fields = 0;
@@ -38,51 +41,58 @@ function json(name, value) {
   return made;
 }
 
-const PREVIEWS = { command: 'Complete command', diff: 'Changes', input: 'Complete input' };
-
-/// A text of many lines, whole, which the keyboard can scroll.
-function whole(text) {
-  const made = element('pre', visibleLines(text), { tabIndex: 0, dir: 'ltr' });
-  made.setAttribute('aria-label', 'Preview of the call');
-  return made;
-}
-
 const approval = {
   path: '/v1/approvals',
   pending: (run) => run.pending_approvals,
   heading: 'Approval requested',
   words: ({ summary }) => summary,
-  effect: ({ action, consequence }) => [action, consequence].filter(Boolean).join(' '),
-  warning: ({ irreversible }) => (irreversible ? 'This cannot be undone.' : ''),
-  reversal({ irreversible, consequence }) {
-    if (irreversible === undefined || irreversible === null) return 'It is not known whether this can be undone.';
-    return irreversible || /\bbe undone\b/i.test(consequence ?? '') ? '' : 'It may be possible to undo this, at least in part.';
-  },
-  facts({ thing, input }, { fact, text, until }) {
+  hasContent: true,
+  facts({ thing, run }, { fact, text, until }) {
+    const { consequence, irreversible } = thing;
+    text('Where', placeOf(run));
+    const known = consequence || 'Not known.';
+    const reversal = irreversible ? 'This cannot be undone.' : irreversible === undefined || irreversible === null ? 'It is not known whether this can be undone.'
+      : /\bbe undone\b/i.test(known) ? '' : 'It may be possible to undo this, at least in part.';
+    const words = [element('bdi', visibleLines(known), { className: 'lines' })];
+    if (reversal) words.push(' ', element(irreversible ? 'strong' : 'span', reversal, { className: irreversible ? 'undone' : '' }));
+    fact('Consequence', element('span', words));
     text('Risk', thing.risk_level);
     until(thing.default_decision);
-    if (thing.preview) fact(PREVIEWS[thing.preview_kind] ?? 'Preview', whole(thing.preview));
     if (thing.preview_size_bytes) {
       const size = counted(thing.preview_size_bytes, 'byte');
       text('Preview cut', thing.preview_artifact_id ? `The complete preview has ${size} and is stored as artifact ${thing.preview_artifact_id}.`
         : `The complete preview has ${size}; the rest was not stored.`);
     }
-    fact('Input', input);
+  },
+  details({ thing, id }, { fact, text }) {
     text('Kind', thing.kind);
     text('Call', thing.tool_call_id);
     text('Policy reason', thing.policy_reason);
+    const command = `recount approve ${id}`;
+    fact('In a terminal', element('span', [element('code', visible(command), { dir: 'ltr' }), ' ', copyButton('Copy command', () => command)]));
   },
   form(thing, form, { inSession }) {
-    const summary = beginning(thing.summary, LABEL_LENGTH_MAX);
     const [name, reach] = chooser('If approved, allow this call', REACHES.filter(([scope]) => scope !== 'session' || inSession));
-    if (thing.can_be_remembered) form.append(name, reach);
-    form.append(button('Approve', summary, 'approve'), button('Reject', summary, 'reject'));
+    if (thing.can_be_remembered) form.append(element('span', [name, reach], { className: 'reach' }));
+    for (const [words, value] of [['Approve', 'approve'], ['Reject', 'reject']]) {
+      const made = button(words, undefined, value);
+      // What it is for is above it; who does not see that hears it.
+      made.setAttribute('aria-label', `${words}: ${beginning(approvedText(thing.summary), LABEL_LENGTH_MAX)}`);
+      form.append(made);
+    }
     return (decision) => {
       const remember = decision === 'approve' && thing.can_be_remembered && reach.value;
       return ['resolve', remember ? { decision, remember } : { decision }];
     };
   },
 };
+
+/// Where a run works, in words.
+function placeOf({ workspace_path: path, workspace_mode: mode, driver, source, ...run }) {
+  if (path) return `${path}${mode ? ` (${modeWords(mode)})` : ''}`;
+  if (driver === 'external') return `${agentOf(run) || 'another program'}${source ? `, recorded from ${source}` : ''}`;
+  return 'no folder';
+}
 
 /// What a choice is called, and what is answered by it.
 const label = (choice) => choice?.label ?? (typeof choice === 'string' ? choice : JSON.stringify(choice));
@@ -95,9 +105,13 @@ const clarification = {
   words: ({ question }) => question,
   facts({ thing }, { text, until }) {
     text('Context', thing.context);
-    text('Call', thing.tool_call_id);
     const otherwise = thing.default_response;
     until(otherwise === undefined ? 'no answer' : `answer ${JSON.stringify(otherwise)}`);
+  },
+  details({ thing, id }, { fact, text }) {
+    text('Call', thing.tool_call_id);
+    const command = `recount answer ${id} TEXT`;
+    fact('In a terminal', element('code', visible(command), { dir: 'ltr' }));
   },
   form(thing, form) {
     const kinds = thing.accepted_response_kinds ?? [];

@@ -5,9 +5,14 @@ import { ask, byId, setText } from '../page.js';
 import { visible } from '../visible.js';
 import { titleOf } from './runs.js';
 import { setting } from './settings.js';
+import { count } from './time.js';
 
 /// How many waiting runs are known; the server gives so many at most.
 const WAITING_MAX = 200;
+
+/// How many prompts of a run wait; the overview counts the same.
+const promptsOf = ({ pending_approvals: one, pending_clarifications: two, pending_handoffs: three }) =>
+  [one, two, three].reduce((sum, list) => sum + (list?.length ?? 0), 0);
 
 export class Attention {
   constructor({ go }) {
@@ -42,11 +47,11 @@ export class Attention {
   }
 
   show() {
-    const { size } = this.waiting;
-    document.title = `${size > 0 ? `(${size}) ` : ''}${this.title}`;
+    const prompts = [...this.waiting.values()].reduce((sum, run) => sum + promptsOf(run), 0);
+    document.title = `${prompts > 0 ? `(${prompts}) ` : ''}${this.title}`;
     const button = byId('next-prompt');
-    button.hidden = size === 0;
-    setText(byId('next-count'), String(size));
+    button.hidden = prompts === 0;
+    setText(byId('next-count'), `${count(prompts)} waiting`);
   }
 
   notify(run) {

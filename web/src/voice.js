@@ -17,6 +17,18 @@ const SAID_LENGTH_MAX = 600;
 
 const queues = new Map();
 
+/**
+ * Browsers with `ariaNotify` announce without a live region; the regions are silent there, so that nothing is
+ * announced twice.
+ * @param {HTMLElement} words
+ * @param {boolean} urgent
+ */
+function notify(words, urgent) {
+  if (!('ariaNotify' in words)) return;
+  words.parentElement.setAttribute('aria-live', 'off');
+  /** @type {any} */ (words).ariaNotify(words.textContent, { priority: urgent ? 'high' : 'normal' });
+}
+
 /** @param {string} region @param {Words} words */
 function say(region, { text, language, direction }) {
   const box = document.getElementById(region);
@@ -25,6 +37,7 @@ function say(region, { text, language, direction }) {
   if (language) words.lang = language;
   words.dir = direction ?? 'auto';
   box.append(words);
+  notify(words, region === 'urgent');
   while (box.children.length > KEPT_MAX) box.firstElementChild.remove();
 }
 

@@ -101,5 +101,5 @@ export interface EventData {
   "user.attachment": { "artifact_id": string; "kind": string; "mime": string; "turn_index"?: number | null };
   "user.message": { "blocks"?: Array<unknown> | null; "message_id"?: string | null; "text": string; "turn_index"?: number | null };
   "workspace.failed": { "code": string; "message": string; "mode": string; "path"?: string | null; "source"?: string | null };
-  "workspace.provisioned": { "bytes": number; "duration_ms": number; "files": number; "mode": string; "path": string; "source"?: string | null };
+  "workspace.provisioned": { "bytes": number; "duration_ms": number; "files": number; "files_from_run_id"?: string | null; "files_from_sequence"?: number | null; "mode": string; "path": string; "source"?: string | null };
 }

@@ -14,6 +14,8 @@ pub struct Policy {
     pub manifest: bool,
     /// Maximum bytes of a message from a subscriber. A longer one is rejected with 413, or the connection ends.
     pub message_bytes_max: usize,
+    /// How long the body of a request may take to arrive; `None` waits for it.
+    pub body_wait: Option<Duration>,
     /// Bytes up to which frames that are ready are merged into one write; one frame may be longer.
     pub write_bytes: usize,
     /// How long a stream is idle before a comment or a ping is sent; `None` sends neither.

@@ -22,6 +22,8 @@ pub enum Problem {
     /// The body is not UTF-8.
     NotText,
     TooLarge,
+    /// A body that did not arrive in time.
+    Slow,
     SubprotocolMissing,
 }
 
@@ -71,6 +73,11 @@ impl Problem {
             Problem::TooLarge => text(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "Failed to buffer the request body: length limit exceeded",
+            ),
+            Problem::Slow => error(
+                StatusCode::REQUEST_TIMEOUT,
+                "body_timeout",
+                "the body did not arrive in time; send the request again",
             ),
             Problem::SubprotocolMissing => text(
                 StatusCode::BAD_REQUEST,

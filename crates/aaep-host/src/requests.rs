@@ -82,7 +82,15 @@ async fn receive<P: Producer>(
 
 /// Reads the body of a request as text.
 async fn read_text<P: Producer>(producer: &P, body: Body, route: Route) -> Result<String, Response> {
-    let bytes = axum::body::to_bytes(body, producer.policy().message_bytes_max).await;
+    let policy = producer.policy();
+    let arrived = axum::body::to_bytes(body, policy.message_bytes_max);
+    let bytes = match policy.body_wait {
+        None => arrived.await,
+        Some(wait) => {
+            let arrived = tokio::time::timeout(wait, arrived).await;
+            arrived.map_err(|_| producer.refusal(Problem::Slow, route))?
+        }
+    };
     let bytes = bytes.map_err(|_| producer.refusal(Problem::TooLarge, route))?;
     String::from_utf8(bytes.into()).map_err(|_| producer.refusal(Problem::NotText, route))
 }

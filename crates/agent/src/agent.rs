@@ -232,33 +232,35 @@ impl Agent {
         };
         let ModelName { provider, model } = name;
         let Some(provides) = self.settings.models.models.by_name.get(&provider).cloned() else {
-            return Err(self.no_provider(&provider));
+            return Err(format!(
+                "the model \"{provider}/{model}\" has the unknown provider {provider:?}; {}",
+                self.known_providers()
+            ));
         };
         Ok(ChosenModel { provider, model, provides, rewrote })
     }
 
-    /// The full name of the model, from an optional provider and an optional model.
+    /// The full name of the model, from an optional provider and an optional model. In a name with a slash the part before
+    /// it is the provider: text and keys must never go to another one because of a typing error.
     fn model_name(&self, provider: Option<&str>, model: Option<&str>) -> Result<ModelName, String> {
         let known = &self.settings.models.models.by_name;
         let default = self.settings.models.default.as_ref();
         match (provider, model) {
             (Some(provider), Some(model)) => Ok(ModelName { provider: provider.into(), model: model.into() }),
-            (None, Some(name)) => match name.split_once('/') {
-                Some((provider, model)) if known.contains_key(provider) && !model.is_empty() => {
-                    Ok(ModelName { provider: provider.into(), model: model.into() })
+            (None, Some(name)) if name.contains('/') => {
+                let named: Result<ModelName, _> = name.parse();
+                named.map_err(|_| format!("{name:?} is not a model name; {}", self.known_providers()))
+            }
+            (None, Some(name)) => match (default, known.keys().next()) {
+                (Some(default), _) => {
+                    Ok(ModelName { provider: default.provider.clone(), model: name.into() })
                 }
-                _ => match (default, known.keys().next()) {
-                    (Some(default), _) => {
-                        Ok(ModelName { provider: default.provider.clone(), model: name.into() })
-                    }
-                    (None, Some(only)) if known.len() == 1 => {
-                        Ok(ModelName { provider: only.clone(), model: name.into() })
-                    }
-                    _ => Err(format!(
-                        "the model {name:?} has no configured provider; {}",
-                        self.known_providers()
-                    )),
-                },
+                (None, Some(only)) if known.len() == 1 => {
+                    Ok(ModelName { provider: only.clone(), model: name.into() })
+                }
+                _ => {
+                    Err(format!("the model {name:?} has no configured provider; {}", self.known_providers()))
+                }
             },
             (Some(provider), None) => match default {
                 Some(default) if default.provider == provider => Ok(default.clone()),
@@ -268,10 +270,6 @@ impl Agent {
                 format!("no model is given and no default is configured; {}", self.known_providers())
             }),
         }
-    }
-
-    fn no_provider(&self, name: &str) -> String {
-        format!("unknown provider {name:?}; {}", self.known_providers())
     }
 
     /// The list of configured providers for a message.

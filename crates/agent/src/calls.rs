@@ -289,7 +289,7 @@ impl Worker {
     async fn assess(&self, tool: &Arc<dyn Tool>, input: &Value) -> (Assessment, Verdict) {
         let (agent, tool, setting) = (self.agent.clone(), tool.clone(), self.setting());
         let judge = Arc::new(move |input: &Value| {
-            let assessment = tool.assess(input);
+            let assessment = setting.assess(tool.assess(input));
             let verdict = agent.policy().judge(tool.name(), &assessment, &setting, tool.origin());
             (assessment, verdict)
         });

@@ -2,12 +2,12 @@
 //!
 //! Start at `impl Performer`. `worker` executes a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
 use recount_engine::{
-    ApplyTo, ForeignMcpCall, ForeignVerdict, HeldFolders, NewRun, PatchSet, Performer, RunConfig, RunOwner,
-    Unacceptable, WorkerSession, WorkspaceChanges, WorkspaceOf,
+    ApplyTo, FilesCheck, FilesFrom, ForeignMcpCall, ForeignVerdict, HeldFolders, NewRun, PatchSet, Performer,
+    RunConfig, RunOwner, Unacceptable, WorkerSession, WorkspaceChanges, WorkspaceOf,
 };
 use recount_event::Code;
 use recount_event::family::run::{Queued, RunKind};
@@ -26,8 +26,9 @@ fn interrupted() -> Unacceptable {
 
 impl Agent {
     fn assign_workspace(&self, new: &mut NewRun, order: &mut RunConfig) -> Result<(), Unacceptable> {
-        let lone = || format!("lone_{:032x}", self.world.entropy.draw());
-        self.settings.workspaces.assign_folder(new, order.workspace_source.as_mut(), lone)
+        let name = || format!("{:032x}", self.world.entropy.draw());
+        let restores = order.files_from.is_some();
+        self.settings.workspaces.assign_folder(new, order.workspace_source.as_mut(), restores, name)
     }
 }
 
@@ -187,6 +188,32 @@ impl Performer for Agent {
         })
     }
 
+    fn check_files(
+        &self,
+        mode: Option<String>,
+        from: FilesFrom,
+    ) -> BoxFuture<'static, Result<FilesCheck, Unacceptable>> {
+        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
+        Box::pin(async move {
+            let work = move || workspaces.check_files(mode.as_deref(), &from);
+            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(interrupted()))
+        })
+    }
+
+    fn forget_copy(&self, path: String) -> BoxFuture<'static, ()> {
+        let agent = self.clone();
+        agent.conversation_cache.forget_all();
+        Box::pin(async move {
+            let workspaces = agent.settings.workspaces.clone();
+            let copy = path.clone();
+            let removed =
+                agent.world.tasks.block(Kind::Effect, move || workspaces.remove_copy(Path::new(&copy)));
+            if let Ok(Err(error)) = removed.await {
+                tracing::warn!(%path, %error, "a workspace could not be deleted");
+            }
+        })
+    }
+
     fn forget(&self, whose: RunOwner) -> BoxFuture<'static, ()> {
         let agent = self.clone();
         match whose {
@@ -200,7 +227,8 @@ impl Performer for Agent {
                 RunOwner::Session(session) => session.to_string(),
             };
             let workspaces = agent.settings.workspaces.clone();
-            let removed = agent.world.tasks.block(Kind::Effect, move || workspaces.remove(&name)).await;
+            let removed =
+                agent.world.tasks.block(Kind::Effect, move || workspaces.remove_all_of(&name)).await;
             if let Ok(Err(error)) = removed {
                 tracing::warn!(?whose, %error, "a workspace could not be deleted");
             }

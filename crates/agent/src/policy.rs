@@ -11,6 +11,7 @@ pub mod limits;
 mod read;
 mod risk;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -23,7 +24,9 @@ pub use risk::{Risk, command_risk};
 
 use crate::paths::WorkspacePath;
 use crate::policy::command::CommandLine;
-use crate::tool::{Approval, Assessment, McpOrigin};
+use crate::policy::command::programs::{programs_of, tokens};
+use crate::policy::risk::Reach;
+use crate::tool::{Approval, Assessment, McpOrigin, Targets};
 
 /// The rules. The default has no rules.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +54,25 @@ pub struct Setting {
     pub sandboxed: bool,
     /// Whether commands may use the network.
     pub network: bool,
+}
+
+impl Setting {
+    /// Assesses a command where it runs: a copy in a sandbox confines what becomes of files. A tool that assesses its
+    /// commands differently is not overruled.
+    pub fn assess(&self, mut assessment: Assessment) -> Assessment {
+        let Some(line) = assessment.targets.command.as_deref().map(CommandLine::read) else {
+            return assessment;
+        };
+        let (general, _) = risk::line_risk(&line, None);
+        if (assessment.risk, assessment.reversibility, &*assessment.consequence)
+            == (general.0, general.1, general.2)
+        {
+            let (risk, _) = risk::line_risk(&line, Some(self));
+            (assessment.risk, assessment.reversibility) = (risk.0, risk.1);
+            assessment.consequence = risk.2.to_owned();
+        }
+        assessment
+    }
 }
 
 /// The decision on a call.
@@ -177,6 +199,25 @@ impl Policy {
         self.rules.iter().any(|rule| rule.matches(&call))
     }
 
+    /// Whether a rule blocks reading a file, so that results of the tool must not show it.
+    pub fn hides(&self, tool: &str, path: &str, setting: &Setting) -> bool {
+        let can_hide = |rule: &Rule| rule.action == Action::Block && rule.path.is_some();
+        if !self.rules.iter().any(can_hide) {
+            return false;
+        }
+        let reading = Assessment {
+            risk: RiskLevel::Low,
+            reversibility: Reversibility::Reversible,
+            summary: String::new(),
+            action: String::new(),
+            consequence: String::new(),
+            targets: Targets { paths: vec![path.to_owned()], ..Targets::default() },
+            writes: false,
+        };
+        let is_blocked = |tool| matches!(self.judge(tool, &reading, setting, None), Verdict::Block { .. });
+        is_blocked("read_file") || is_blocked(tool)
+    }
+
     /// Judges a call. `origin` is the configured approval of a tool of an MCP server.
     pub fn judge(
         &self,
@@ -185,7 +226,11 @@ impl Policy {
         setting: &Setting,
         origin: Option<&McpOrigin>,
     ) -> Verdict {
-        let call = JudgedCall::new(tool, assessment, setting);
+        let assessment = &setting.assess(assessment.clone());
+        let mut call = JudgedCall::new(tool, assessment, setting);
+        call.has_blocked_commands = self.rules.iter().any(|rule| {
+            rule.action == Action::Block && rule.command_prefix.is_some() && rule.tool.matches(tool)
+        });
         let rule = self.rules.iter().find(|rule| rule.matches(&call));
         let by_rule = || rule.map(|rule| rule.judge(&call));
         let Some(origin) = origin else { return by_rule().unwrap_or_else(|| default_verdict(&call)) };
@@ -217,6 +262,9 @@ struct JudgedCall<'a> {
     /// Paths relative to the workspace; paths outside stay unchanged.
     paths: Vec<PathBuf>,
     line: Option<CommandLine>,
+    reach: Option<Reach>,
+    /// Whether a rule blocks commands of this tool.
+    has_blocked_commands: bool,
 }
 
 impl<'a> JudgedCall<'a> {
@@ -225,12 +273,15 @@ impl<'a> JudgedCall<'a> {
             WorkspacePath::parse(&setting.root, path)
                 .map_or_else(|_| PathBuf::from(path), |place| place.as_path().to_owned())
         };
+        let line = assessment.targets.command.as_deref().map(CommandLine::read);
         JudgedCall {
             tool,
             assessment,
             setting,
             paths: assessment.targets.paths.iter().map(meant).collect(),
-            line: assessment.targets.command.as_deref().map(CommandLine::read),
+            reach: line.as_ref().map(|line| risk::line_risk(line, Some(setting)).1),
+            line,
+            has_blocked_commands: false,
         }
     }
 }
@@ -238,7 +289,9 @@ impl<'a> JudgedCall<'a> {
 impl JudgedCall<'_> {
     /// Why the call cannot be judged completely, if so.
     fn unjudged(&self) -> Option<&'static str> {
-        self.line.as_ref().and_then(|line| line.unjudged)
+        let line = self.line.as_ref()?;
+        let has_code = line.has_code && self.has_blocked_commands;
+        line.unjudged.or(has_code.then_some("it gives code to an interpreter, and a rule blocks commands"))
     }
 
     /// A call that cannot be judged completely has high risk, regardless of the tool's assessment.
@@ -264,9 +317,10 @@ impl Rule {
             && self.command_prefix.as_ref().is_none_or(|prefix| {
                 call.line.as_ref().is_some_and(|line| {
                     if !all {
+                        let text = call.assessment.targets.command.as_deref().unwrap_or_default();
                         return all_or_any(false, &line.commands, |command| {
                             may_have_prefix(&command.words, prefix)
-                        });
+                        }) || self.action == Action::Block && names_command(line, text, prefix);
                     }
                     let shown = line.unjudged.is_none() && !line.twisted && line.redirects.is_empty();
                     let matches = |command: &command::Command| {
@@ -364,6 +418,48 @@ fn may_have_prefix(words: &[command::Word], prefix: &[String]) -> bool {
     true
 }
 
+/// Whether the words of a line contain a command anywhere, for example in an argument of another program. Options may
+/// be between its words. Of a line that is not read completely, the whole text is searched.
+fn names_command(line: &CommandLine, text: &str, prefix: &[String]) -> bool {
+    let contains = |words: &[&str]| (0..words.len()).any(|at| names_command_at(&words[at..], prefix));
+    let in_words = |command: &command::Command| {
+        let texts = command.sets.iter().map(String::as_str).chain(command.words.iter().map(|word| &**word));
+        contains(&texts.flat_map(tokens).collect::<Vec<_>>())
+    };
+    line.commands.iter().any(in_words)
+        || line.unjudged.is_some() && contains(&tokens(text).collect::<Vec<_>>())
+}
+
+fn names_command_at(words: &[&str], prefix: &[String]) -> bool {
+    let [program, rest @ ..] = prefix else { return false };
+    let is_program = |name: &str| name == program || !program.contains('/') && command::base(name) == program;
+    if !programs_of(words[0]).any(is_program) {
+        return false;
+    }
+    let mut ends = BTreeSet::from([1]);
+    for expected in rest {
+        let mut next = BTreeSet::new();
+        for start in ends {
+            for (skipped, word) in words[start..].iter().enumerate() {
+                if skipped > limits::NAMED_WORDS_MAX {
+                    // With so many options it may be the command.
+                    return true;
+                }
+                let at = start + skipped;
+                if word == expected {
+                    next.insert(at + 1);
+                }
+                // An option, and perhaps its value.
+                if !word.starts_with('-') && !(at > 1 && words[at - 1].starts_with('-')) {
+                    break;
+                }
+            }
+        }
+        ends = next;
+    }
+    !ends.is_empty()
+}
+
 /// Matches a host, or with `*.` its subdomains.
 fn host_matches(pattern: &str, named: &str) -> bool {
     let host = named.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
@@ -385,13 +481,15 @@ fn default_verdict(call: &JudgedCall<'_>) -> Verdict {
         format!("{} always need approval", gravely(risk, reversibility))
     } else if READING.contains(&call.tool) {
         return Verdict::Allow;
-    } else if call.assessment.targets.command.is_some() {
-        if in_place {
-            "commands that run in your own folder need approval".to_owned()
-        } else if !call.setting.sandboxed {
+    } else if let Some(reach) = call.reach {
+        if !call.setting.sandboxed {
             "commands that run without a sandbox need approval".to_owned()
-        } else if call.setting.network {
-            "commands with network access need approval".to_owned()
+        } else if reach == Reach::Reading {
+            return Verdict::Allow;
+        } else if in_place {
+            "commands that may change your own folder need approval".to_owned()
+        } else if call.setting.network && reach > Reach::Folder {
+            "programs with network access need approval".to_owned()
         } else {
             return Verdict::Allow;
         }

@@ -2,18 +2,19 @@
 //!
 //! Start at [`Worker::provision`]. `workspace` makes the copy.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use recount_engine::WorkerExit;
 use recount_event::family::run::RunKind;
 use recount_event::family::workspace::{Failed, Provisioned};
-use recount_event::{Draft, Payload};
+use recount_event::{Draft, ForeignId, Payload};
 use recount_world::Kind;
 
 use crate::limits;
 use crate::policy::{Setting, Verdict, WorkspaceMode};
-use crate::tool::{HostJudge, HostVerdict, Terms};
+use crate::tool::{FileJudge, HostJudge, HostVerdict, Terms};
 use crate::worker::{WorkResult, Worker};
 use crate::workspace::claims::ClaimMode;
 use crate::workspace::{CLONE, IN_PLACE, WorkspaceError};
@@ -35,9 +36,13 @@ impl Worker {
         let root = PathBuf::from(&path);
         let (mode_of, root_of, run) = (mode.clone(), root.clone(), self.desk.run());
         let ignored_too = self.order.copy_ignored;
+        let files_from = self.order.files_from.clone();
+        // A run with turns starts from recorded files, so that others can start from the same ones.
+        let records = self.desk.state().kind() == RunKind::AgentLoop && !self.provisioned;
         // Nothing is applied to a folder while it is copied, and no run starts in a folder while changes are applied to
         // it.
-        let folders = [Some(root.clone()), source.clone()].into_iter().flatten().collect();
+        let earlier = files_from.as_ref().map(|from| PathBuf::from(&from.workspace_path));
+        let folders = [Some(root.clone()), source.clone(), earlier].into_iter().flatten().collect();
         let Ok(claim) = self.agent.claims.claim(folders, ClaimMode::Shared).await else {
             let why = format!("changes are being applied to {path} or to its source; try again later");
             return self
@@ -50,7 +55,14 @@ impl Worker {
             .tasks
             .block(Kind::Effect, move || {
                 let _claim = claim;
-                workspaces.prepare(&mode_of, &root_of, source.as_deref(), ignored_too, run)
+                let ready = match &files_from {
+                    Some(from) => workspaces.prepare_restored(&root_of, from, run),
+                    None => workspaces.prepare(&mode_of, &root_of, source.as_deref(), ignored_too, run),
+                };
+                if ready.is_ok() && records {
+                    report_unrecorded(&root_of, workspaces.record_files(&root_of, &run.to_string()));
+                }
+                ready
             })
             .await
             .unwrap_or_else(|_| {
@@ -65,10 +77,24 @@ impl Worker {
             let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let mut provisioned = Provisioned::new(mode, path, copied.files, copied.bytes, took);
             provisioned.source = self.order.workspace_source.clone();
+            if let Some(from) = &self.order.files_from {
+                provisioned.files_from_run_id = Some(from.run_id.to_string());
+                provisioned.files_from_sequence = Some(from.sequence);
+            }
             opening.push(Payload::WorkspaceProvisioned(Box::new(provisioned)).into());
         }
         self.terms = Some(self.terms_in(root));
         Ok(true)
+    }
+
+    /// Records the files of the copy for a checkpoint, so that another run can start from them.
+    pub(crate) async fn record_files(&self, checkpoint: &ForeignId) {
+        let path = self.queued.workspace_path.clone().filter(|_| self.provisioned);
+        let Some(root) = path.map(PathBuf::from) else { return };
+        let (workspaces, name) = (self.agent.settings.workspaces.clone(), checkpoint.to_string());
+        let record = move || report_unrecorded(&root, workspaces.record_files(&root, &name));
+        // If it is interrupted, there is no snapshot, and starting from this checkpoint is refused.
+        self.desk.world().tasks.block(Kind::Effect, record).await.ok();
     }
 
     /// The settings of calls that work in a folder.
@@ -81,7 +107,14 @@ impl Worker {
             command_timeout: timeout.min(limits::COMMAND_TIMEOUT_MAX),
             output_bytes_max: output.min(limits::COMMAND_OUTPUT_MAX),
             hosts: self.host_judge(),
+            files: self.file_judge(),
         }
+    }
+
+    /// The policy for files that searches find.
+    fn file_judge(&self) -> FileJudge {
+        let (agent, setting) = (self.agent.clone(), self.setting());
+        FileJudge::new(move |tool, path| agent.policy().hides(tool, path, &setting))
     }
 
     /// The policy for hosts that appear during calls.
@@ -148,5 +181,12 @@ impl Worker {
             sandboxed: self.agent.settings.sandboxed,
             network: self.order.network,
         }
+    }
+}
+
+/// The run continues without the snapshot; starting another run from it is refused.
+fn report_unrecorded(root: &Path, recorded: io::Result<()>) {
+    if let Err(error) = recorded {
+        tracing::warn!(path = %root.display(), %error, "the files of a copy could not be recorded");
     }
 }

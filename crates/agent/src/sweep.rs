@@ -11,7 +11,7 @@ use recount_run::Command;
 use recount_world::Kind;
 
 use crate::agent::Agent;
-use crate::workspace::Unused;
+use crate::workspace::{Unused, shared_by};
 
 /// The reason for the deletion.
 const UNUSED: &str = "retention";
@@ -53,7 +53,7 @@ impl Agent {
 
     /// Whether a run works in it, or may work in it again: a run of its task or session, or its last run.
     async fn is_in_use(&self, engine: &Engine, unused: &Unused) -> Result<bool, Error> {
-        if let Ok(task) = unused.owner.parse::<recount_event::TaskId>()
+        if let Ok(task) = shared_by(&unused.owner).parse::<recount_event::TaskId>()
             && engine.catalogue().active_run(task).await?.is_some()
         {
             return Ok(true);

@@ -185,6 +185,31 @@ pub struct Terms {
     pub output_bytes_max: u64,
     /// The policy for hosts that the call did not name.
     pub hosts: HostJudge,
+    /// The policy for files that the call did not name.
+    pub files: FileJudge,
+}
+
+/// Asks the policy about a file that a tool finds, for example by a search. Cheap to clone.
+#[derive(Clone)]
+pub struct FileJudge(Arc<JudgeFile>);
+
+type JudgeFile = dyn Fn(&str, &str) -> bool + Send + Sync;
+
+impl FileJudge {
+    pub fn new(hides: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
+        FileJudge(Arc::new(hides))
+    }
+
+    /// Whether a rule blocks reading the file, so that the results of the tool must not show it.
+    pub fn hides(&self, tool: &str, path: &str) -> bool {
+        (self.0)(tool, path)
+    }
+}
+
+impl std::fmt::Debug for FileJudge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FileJudge")
+    }
 }
 
 /// Asks the policy about a host that appears during a call, for example through a redirect. Cheap to clone.

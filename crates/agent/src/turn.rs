@@ -56,6 +56,7 @@ impl Worker {
         // All calls of the previous turn are settled here, even if the run ends now.
         if self.completed_since_checkpoint {
             let checkpoint = CheckpointSaved::new(self.desk.mint("ckpt_"));
+            self.record_files(&checkpoint.checkpoint_id).await;
             opening.push(Payload::RunCheckpointSaved(Box::new(checkpoint)).into());
         }
         if self.end_if_exhausted(&mut opening).await? {

@@ -9,15 +9,20 @@
 mod apply;
 mod back;
 mod base;
+mod base_content;
 mod branch;
 mod changes;
 pub(crate) mod claims;
 mod copy;
+mod executed;
 mod folder;
 mod git_folders;
 mod ignored;
 mod limits;
+mod merge;
 pub(crate) mod patched;
+mod scan;
+mod snapshots;
 mod stage;
 
 use std::io;
@@ -25,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recount_engine::{NewRun, PatchSet, Unacceptable};
+use recount_engine::{FilesCheck, FilesFrom, NewRun, PatchSet, Unacceptable};
 use recount_event::{Code, RunId};
 
 use self::base::Base;
@@ -38,6 +43,9 @@ pub(crate) const IN_PLACE: &str = "in_place";
 /// In the folder of a workspace: the folder that the run works in, and the mark of a complete copy.
 const TREE: &str = "tree";
 const READY_MARK: &str = "made";
+
+/// Between a task or session and the unique part, in the name of a branch's copy.
+const BRANCH: &str = ".";
 
 /// Where workspaces are stored, and which folders they may be copied from.
 #[derive(Debug, Clone)]
@@ -79,12 +87,14 @@ pub(crate) struct Unused {
 }
 
 impl Workspaces {
-    /// Sets the folder that a new run will work in. Refuses folders that are not allowed.
+    /// Sets the folder that a new run will work in. Refuses folders that are not allowed. `restores`: the run starts from
+    /// the files of an earlier one, in a copy of its own.
     pub(crate) fn assign_folder(
         &self,
         new: &mut NewRun,
         source: Option<&mut String>,
-        lone_name: impl FnOnce() -> String,
+        restores: bool,
+        unique_name: impl FnOnce() -> String,
     ) -> Result<(), Unacceptable> {
         let mode = new.queued.workspace_mode.get_or_insert_with(|| CLONE.to_owned()).clone();
         let source = match source {
@@ -97,15 +107,19 @@ impl Workspaces {
         };
         // A run that continues another one works in the same folder.
         let kept = new.queued.workspace_path.as_deref().map(Path::new);
-        if mode == CLONE && kept.is_some_and(|path| self.is_copy(path)) {
+        if mode == CLONE && !restores && kept.is_some_and(|path| self.is_copy(path)) {
             return Ok(());
         }
         new.queued.workspace_path = Some(match (mode.as_str(), source) {
             (CLONE, _) => {
-                let owner = match (new.task, new.session) {
-                    (Some(task), _) => task.to_string(),
-                    (None, Some(session)) => session.to_string(),
-                    (None, None) => lone_name(),
+                let shared_by = match (new.task, new.session) {
+                    (Some(task), _) => Some(task.to_string()),
+                    (None, session) => session.map(|session| session.to_string()),
+                };
+                let owner = match shared_by {
+                    Some(owner) if restores => format!("{owner}{BRANCH}{}", unique_name()),
+                    Some(owner) => owner,
+                    None => format!("lone_{}", unique_name()),
                 };
                 self.home.join(owner).join(TREE).display().to_string()
             }
@@ -155,7 +169,8 @@ impl Workspaces {
         }
         if !self.allowed.iter().any(|allowed| found.starts_with(allowed)) {
             return Err(refused(format!(
-                "the workspace {text:?} is outside the allowed folders; add it to [workspaces] allow"
+                "the workspace {text:?} is outside the allowed folders; start the server with --allow-workspace \
+                 {text:?}, or add the folder to workspaces.allow in its configuration"
             )));
         }
         Ok(found)
@@ -174,8 +189,8 @@ impl Workspaces {
             self.check_source(path)?;
         } else if !self.is_copy(root) || !root.is_dir() {
             let message = format!(
-                "the run's copy {path} no longer exists: it was deleted with its task or session, or because \
-                 it was unused"
+                "the run's copy {path} no longer exists: it was discarded, deleted with its task or session, or \
+                 unused for too long"
             );
             return Err(Unacceptable { code: Code::WorkspaceGone, message });
         }
@@ -211,6 +226,44 @@ impl Workspaces {
                 Err(why) => Err(WorkspaceError::new("workspace_gone", format!("{}: {why}", path.display()))),
             };
         }
+        self.prepare_copy(path, run, |workspace_dir, failed| {
+            let Some(source) = source else {
+                return std::fs::create_dir(path).map(|()| <(CopyCounts, Base)>::default()).map_err(failed);
+            };
+            let (copied, base) = copy::tree(source, path, ignored_too)?;
+            if let Err(error) = snapshots::start_index(workspace_dir, &base, &base.entries) {
+                tracing::warn!(path = %path.display(), %error, "the files of a copy could not be indexed");
+            }
+            Ok((copied, base))
+        })
+    }
+
+    /// Makes a copy with the files of an earlier run ready. Blocks.
+    pub(crate) fn prepare_restored(
+        &self,
+        path: &Path,
+        from: &FilesFrom,
+        run: RunId,
+    ) -> Result<PreparedWorkspace, WorkspaceError> {
+        let earlier = Path::new(&from.workspace_path);
+        let Some(earlier_dir) = earlier.parent().filter(|_| self.is_copy(earlier) && earlier.is_dir()) else {
+            let message = format!("{} was deleted", earlier.display());
+            return Err(WorkspaceError::new(snapshots::NOT_RESTORABLE, message));
+        };
+        self.prepare_copy(path, run, |workspace_dir, _| {
+            snapshots::restore(earlier_dir, &from.snapshot, workspace_dir)
+        })
+    }
+
+    fn prepare_copy(
+        &self,
+        path: &Path,
+        run: RunId,
+        fill: impl FnOnce(
+            &Path,
+            &dyn Fn(io::Error) -> WorkspaceError,
+        ) -> Result<(CopyCounts, Base), WorkspaceError>,
+    ) -> Result<PreparedWorkspace, WorkspaceError> {
         let Some(workspace_dir) = path.parent().filter(|_| self.is_copy(path)) else {
             let message = format!("{} is not inside the folder for workspaces", path.display());
             return Err(WorkspaceError::new("workspace_gone", message));
@@ -232,12 +285,8 @@ impl Workspaces {
             std::fs::remove_dir_all(path).map_err(failed)?;
         }
         std::fs::create_dir_all(workspace_dir).map_err(failed)?;
-        let copied = match source {
-            Some(source) => copy::tree(source, path, ignored_too),
-            None => std::fs::create_dir(path).map(|()| <(CopyCounts, Base)>::default()).map_err(failed),
-        };
-        let copied =
-            copied.and_then(|(copied, base)| base.write(workspace_dir).map(|()| copied).map_err(failed));
+        let copied = fill(workspace_dir, &failed)
+            .and_then(|(copied, base)| base.write(workspace_dir).map(|()| copied).map_err(failed));
         let copied = match copied {
             Ok(copied) => copied,
             Err(error) => {
@@ -251,10 +300,66 @@ impl Workspaces {
         Ok(PreparedWorkspace { copied: Some(copied) })
     }
 
+    /// Records the current files of a copy under a name, which is an id of the server. Blocks.
+    pub(crate) fn record_files(&self, path: &Path, name: &str) -> io::Result<()> {
+        match path.parent().filter(|_| self.is_copy(path)) {
+            Some(workspace_dir) => snapshots::record(workspace_dir, name),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the files of a place in an earlier run can be restored. Writes nothing. Blocks.
+    pub(crate) fn check_files(
+        &self,
+        mode: Option<&str>,
+        from: &FilesFrom,
+    ) -> Result<FilesCheck, Unacceptable> {
+        let tree = Path::new(&from.workspace_path);
+        if mode == Some(IN_PLACE) {
+            let why = format!("the run worked in {} itself, and not in a copy", tree.display());
+            return Ok(FilesCheck::NotRecorded(why));
+        }
+        let Some(workspace_dir) = tree.parent().filter(|_| self.is_copy(tree) && tree.is_dir()) else {
+            let why = format!(
+                "the run's copy {} no longer exists: it was discarded, deleted with its task or session, or \
+                 unused for long",
+                tree.display()
+            );
+            return Ok(FilesCheck::NotRecorded(why));
+        };
+        snapshots::check(workspace_dir, &from.snapshot)
+            .map_err(|why| refused(format!("{}: {why}", workspace_dir.display())))
+    }
+
     /// Deletes a copy, if it exists. Blocks.
     pub(crate) fn remove(&self, owner: &str) -> io::Result<()> {
         match std::fs::remove_dir_all(self.home.join(owner)) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes the copy of a task or session, and those of its branches. Blocks.
+    pub(crate) fn remove_all_of(&self, owner: &str) -> io::Result<()> {
+        self.remove(owner)?;
+        let copies = match std::fs::read_dir(&self.home) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
+            copies => copies?,
+        };
+        for copy in copies {
+            let name = copy?.file_name();
+            if let Some(name) = name.to_str().filter(|name| shared_by(name) == owner) {
+                self.remove(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the copy that has this folder; any other folder stays. Blocks.
+    pub(crate) fn remove_copy(&self, path: &Path) -> io::Result<()> {
+        let owner = path.parent().and_then(Path::file_name).and_then(|owner| owner.to_str());
+        match owner {
+            Some(owner) if self.is_copy(path) && self.tree(owner) == path => self.remove(owner),
             _ => Ok(()),
         }
     }
@@ -289,6 +394,11 @@ impl Workspaces {
     pub(crate) fn tree(&self, owner: &str) -> PathBuf {
         self.home.join(owner).join(TREE)
     }
+}
+
+/// The task or session that a copy belongs to, if it belongs to one.
+pub(crate) fn shared_by(owner: &str) -> &str {
+    owner.split_once(BRANCH).map_or(owner, |(shared_by, _)| shared_by)
 }
 
 /// Whether a copy was last used at least `age` ago.

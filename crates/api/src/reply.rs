@@ -375,6 +375,9 @@ pub struct Changes {
     /// Files that an interrupted earlier apply had moved away, and that were restored before this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub put_back: u64,
+    /// Identifies these changes. Send it as `shown_digest` to apply only what was shown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
 }
 
 /// The new status of a patch, and the run that changed it.
@@ -399,8 +402,15 @@ pub struct Change {
     pub change: String,
     /// `file`, `folder` or `link`.
     pub kind: String,
-    /// `open`: not in the folder yet; `applied`: in the folder; `conflict`: the folder has changed in the same place.
+    /// `open`: not in the folder yet; `applied`: in the folder; `mergeable`: the folder has changed in another part of
+    /// the file, and both changes can be kept; `conflict`: the folder has changed in the same place.
     pub state: String,
+    /// The conflicting parts of the file, with both versions between conflict markers, if they can be shown so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<String>,
+    /// The program that executes or obeys the file on its own, for example `direnv`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executed_by: Option<String>,
 }
 
 /// A run's digest. Store the head elsewhere to detect later edits.
@@ -440,6 +450,15 @@ pub struct Swept {
     /// deleted, with its task or its session.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub damaged: u64,
+    /// With `dry_run`: the runs that would be pruned, up to 1,000.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub run_ids: Vec<String>,
+}
+
+/// A deleted run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunDeleted {
+    pub run_id: String,
 }
 
 /// A deleted task.
@@ -523,6 +542,9 @@ pub struct Approval {
     /// The artifact with the complete preview, if `preview` is only its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview_artifact_id: Option<String>,
+    /// A digest of everything that a client shows of the prompt. Send it with the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -614,6 +636,9 @@ pub struct Clarification {
     /// The answer that applies at the timeout.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub default_response: Option<Json>,
+    /// A digest of everything that a client shows of the prompt. Send it with the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown_digest: Option<String>,
     /// `pending`, `answered`, `timed_out`, or `cancelled` if it was withdrawn.
     pub status: String,
     pub requested_at: String,
@@ -653,6 +678,9 @@ pub struct Handoff {
     /// The context for the recipient. Only present if a single handoff is shown, because it may be large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packaged_context: Option<Json>,
+    /// A digest of everything that a client shows of the prompt. Send it with the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown_digest: Option<String>,
     /// `pending`, `acknowledged`, `rejected` or `timed_out`.
     pub status: String,
     pub requested_at: String,

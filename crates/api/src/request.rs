@@ -108,6 +108,10 @@ ordering! {
         /// With `resume`: the last event of that run to continue from; its end if missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub from_sequence: Option<u64>,
+        /// With `from_sequence`: the files to start with. `restore` (the default): those at that event, in a new copy.
+        /// `current`: those of the earlier run's folder as they are now, in that folder.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub files: Option<String>,
     }
 }
 
@@ -141,6 +145,10 @@ pub struct ResumeRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_turns: Option<u64>,
+    /// The files to start with. `restore` (the default): those at this place, in a new copy; at the last checkpoint only
+    /// if the folder has changed since. `current`: those of the earlier run's folder as they are now, in that folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
 }
 
 /// `POST /v1/runs/{run}/continue`: a new prompt after the end of a run.
@@ -178,6 +186,10 @@ pub struct RetryRunFromTurn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_turns: Option<u64>,
+    /// The files to start with. `restore` (the default): those at this place, in a new copy. `current`: those of
+    /// the earlier run's folder as they are now, in that folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
 }
 
 /// `POST /v1/sessions/{session}/messages`: a message, which a run of kind `agent_loop` answers.
@@ -323,6 +335,16 @@ pub struct ApplyRun {
     /// folder are changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+    /// The changed paths to apply, each with everything below it. If empty, all changes are applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// What is done with changes that conflict with the folder: `refuse` (the default) writes nothing; `skip` writes the
+    /// other changes; `mark` also writes both versions of a file, between conflict markers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<String>,
+    /// The `digest` of the changes that were shown. If they are no longer the same, nothing is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown_digest: Option<String>,
 }
 
 /// `POST /v1/artifacts/{artifact}/apply`, `/reject` and `/revert`; the body is optional.
@@ -341,6 +363,9 @@ pub struct PruneRun {
     /// The first event to keep; the ending if missing or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
+    /// Only return what would be removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
 }
 
 /// `POST /v1/prune`: what to keep. At least one of these.
@@ -357,6 +382,9 @@ pub struct Prune {
     /// The maximum number of bytes of events in the whole store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
+    /// Only return what would be pruned, by all requests together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
 }
 
 /// One of the amounts is there and is not null.
@@ -376,6 +404,9 @@ pub struct ResolveApproval {
     /// same folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remember: Option<AllowanceScope>,
+    /// The `shown_digest` of the prompt that was shown. The answer is refused if the prompt differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown_digest: Option<String>,
 }
 
 /// `POST /v1/clarifications/{clarification}/answer`
@@ -384,6 +415,9 @@ pub struct ResolveApproval {
 pub struct AnswerClarification {
     /// Any JSON: a text, one of the choices, or another value that fits the question. Stored unchanged, except for whitespace.
     pub response: Box<RawValue>,
+    /// The `shown_digest` of the prompt that was shown. The answer is refused if the prompt differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown_digest: Option<String>,
 }
 
 /// `POST /v1/handoffs/{handoff}/acknowledge`; the body is optional.
@@ -392,6 +426,9 @@ pub struct AnswerClarification {
 pub struct AcknowledgeHandoff {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// The `shown_digest` of the prompt that was shown. The answer is refused if the prompt differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown_digest: Option<String>,
 }
 
 /// `POST /v1/handoffs/{handoff}/reject`; the body is optional.
@@ -400,6 +437,9 @@ pub struct AcknowledgeHandoff {
 pub struct RejectHandoff {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The `shown_digest` of the prompt that was shown. The answer is refused if the prompt differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown_digest: Option<String>,
 }
 
 /// `POST /v1/approvals/{approval}/extend`, and the same for clarifications and handoffs.

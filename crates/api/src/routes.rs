@@ -9,8 +9,8 @@ use recount_event::Code::*;
 use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
 use crate::reply::{
     Agent, Allowance, Approval, Artifact, ArtifactGone, Changes, Clarification, Deleted, Digest, Handoff,
-    Health, Import, Message, PatchOutcome, PolicyVerdict, Pruned, Receipt, Run, Session, SessionDeleted,
-    Swept, Task,
+    Health, Import, Message, PatchOutcome, PolicyVerdict, Pruned, Receipt, Run, RunDeleted, Session,
+    SessionDeleted, Swept, Task,
 };
 use crate::request::{
     AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangePatch, ChangeTask,
@@ -89,7 +89,7 @@ routes! {
         [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
     CreateRun = "POST" "/runs", [Run, Ingest], "Creates a run.",
         [] body::<CreateRun>() => [created::<Run>("run")],
-        [AgentNotFound, ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
+        [AgentNotFound, ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, FilesNotRestorable, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, TaskErased, TaskNotFound, WorkspaceRefused];
     ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
         [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, RUN_AGENT, NEEDS_ATTENTION, TEXT, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
@@ -104,7 +104,7 @@ routes! {
          SessionBusy, SessionErased, TaskBusy, TaskErased, WorkspaceRefused];
     ResumeRun = "POST" "/runs/{run}/resume", [Run], "Resumes an ended run in a new run, from its last checkpoint or from a given one.",
         [] perhaps::<ResumeRun>() => [created::<Run>("run")],
-        [ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, CheckpointMissing, CheckpointNotFound, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+        [ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, CheckpointMissing, CheckpointNotFound, FilesNotRestorable, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
          SessionBusy, SessionErased, TaskBusy, TaskErased, WorkspaceRefused];
     ContinueRun = "POST" "/runs/{run}/continue", [Run], "Continues an ended run with a new prompt, in a new run.",
         [] body::<ContinueRun>() => [created::<Run>("run")],
@@ -112,7 +112,7 @@ routes! {
          SessionBusy, SessionErased, TaskBusy, TaskErased, WorkspaceRefused];
     RetryRunFromTurn = "POST" "/runs/{run}/retry-from-turn", [Run], "Repeats an ended run from one of its turns, in a new run.",
         [] body::<RetryRunFromTurn>() => [created::<Run>("run")],
-        [ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+        [ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, FilesNotRestorable, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
          SessionBusy, SessionErased, TaskBusy, TaskErased, TurnNotFound, WorkspaceRefused];
     GetRunDigest = "GET" "/runs/{run}/digest", [Read], "Shows a run's digest: its number of events and the head of its chain.",
         [] NOTHING => [one::<Digest>("digest")], [];
@@ -121,10 +121,14 @@ routes! {
     ApplyRun = "POST" "/runs/{run}/apply", [Approve], "Applies the changes of a run's copy to the original folder.",
         [] perhaps::<ApplyRun>() => [one::<Changes>("changes")],
         [OrderRefused, ApplyConflict, KindUnavailable, RunActive, WorkspaceGone, WorkspaceRefused];
+    DiscardRunChanges = "DELETE" "/runs/{run}/changes", [Approve], "Deletes a run's copy of a folder with all changes in it.",
+        [] NOTHING => [one::<Changes>("changes")], [KindUnavailable, RunActive, WorkspaceGone, WorkspaceRefused];
     PinRun = "PUT" "/runs/{run}/pin", [Admin], "Excludes a run from pruning.",
         [] NOTHING => [one::<Run>("run")], [];
     UnpinRun = "DELETE" "/runs/{run}/pin", [Admin], "Allows a run to be pruned again.",
         [] NOTHING => [one::<Run>("run")], [];
+    DeleteRun = "DELETE" "/runs/{run}", [Admin], "Erases a run that belongs to no task and no session; only a tombstone remains.",
+        [] NOTHING => [one::<RunDeleted>("deleted")], [RunInSession, RunInTask];
     PruneRun = "POST" "/runs/{run}/prune", [Admin], "Removes the events of an ended run before its ending, or before a given event.",
         [] perhaps::<PruneRun>() => [one::<Pruned>("pruned")], [RunActive, RunInSession, RunPinned];
     ReadRunEvents = "GET" "/runs/{run}/events", [Read], "Reads a run's events, as a page or as a stream.",
@@ -148,7 +152,7 @@ routes! {
         [] NOTHING => [one::<Approval>("approval")], [];
     ResolveApproval = "POST" "/approvals/{approval}/resolve", [Approve], "Approves or rejects; the first valid answer wins.",
         [] body::<ResolveApproval>() => [one::<Approval>("approval")],
-        [AllowanceRefused, ApprovalNotPending, RunEnded, RunErased, LimitReached];
+        [AllowanceRefused, ApprovalNotPending, PromptChanged, RunEnded, RunErased, LimitReached];
     ExtendApproval = "POST" "/approvals/{approval}/extend", [Approve], "Moves the deadline of an approval.",
         [] body::<ExtendPrompt>() => [one::<Approval>("approval")],
         [ExtensionRefused, ApprovalNotPending, RunEnded, RunErased, LimitReached];
@@ -163,7 +167,7 @@ routes! {
         [] NOTHING => [one::<Clarification>("clarification")], [];
     AnswerClarification = "POST" "/clarifications/{clarification}/answer", [Approve], "Answers a question; the first valid answer wins.",
         [] body::<AnswerClarification>() => [one::<Clarification>("clarification")],
-        [ClarificationNotPending, RunEnded, RunErased, LimitReached];
+        [ClarificationNotPending, PromptChanged, RunEnded, RunErased, LimitReached];
     ExtendClarification = "POST" "/clarifications/{clarification}/extend", [Approve], "Moves the deadline of a question.",
         [] body::<ExtendPrompt>() => [one::<Clarification>("clarification")],
         [ExtensionRefused, ClarificationNotPending, RunEnded, RunErased, LimitReached];
@@ -173,10 +177,10 @@ routes! {
         [] NOTHING => [one::<Handoff>("handoff")], [];
     AcknowledgeHandoff = "POST" "/handoffs/{handoff}/acknowledge", [Approve], "Accepts a handoff; the first valid answer wins.",
         [] perhaps::<AcknowledgeHandoff>() => [one::<Handoff>("handoff")],
-        [HandoffNotPending, RunEnded, RunErased, LimitReached];
+        [HandoffNotPending, PromptChanged, RunEnded, RunErased, LimitReached];
     RejectHandoff = "POST" "/handoffs/{handoff}/reject", [Approve], "Rejects a handoff; the first valid answer wins.",
         [] perhaps::<RejectHandoff>() => [one::<Handoff>("handoff")],
-        [HandoffNotPending, RunEnded, RunErased, LimitReached];
+        [HandoffNotPending, PromptChanged, RunEnded, RunErased, LimitReached];
     ExtendHandoff = "POST" "/handoffs/{handoff}/extend", [Approve], "Moves the deadline of a handoff.",
         [] body::<ExtendPrompt>() => [one::<Handoff>("handoff")],
         [ExtensionRefused, HandoffNotPending, RunEnded, RunErased, LimitReached];
@@ -251,7 +255,7 @@ routes! {
         [FULL] NOTHING => [one::<Checkup>("checkup")], [];
     IsAlive = "GET" "/healthz", [], "Checks that the process responds.",
         [] NOTHING => [bare::<Health>(200)], [];
-    IsReady = "GET" "/readyz", [], "Checks that the store responds and has space for appends.",
+    IsReady = "GET" "/readyz", [], "Checks that agents are attached, and that the store responds and has space for appends.",
         [] NOTHING => [bare::<Health>(200), bare::<Health>(503)], [];
     Measure = "GET" "/metrics", [Admin], "Returns metrics for monitoring.",
         [] NOTHING => [Document { media_type: "application/openmetrics-text; version=1.0.0; charset=utf-8", about: "Counters and gauges as OpenMetrics." }], [];

@@ -5,14 +5,17 @@ mod acp;
 mod acp_agent;
 mod answer;
 mod apply;
+mod approval;
 mod approve;
 mod artifact;
 mod attach;
 mod backup;
 mod cancel;
 mod chat;
+mod child_stderr;
 mod completion;
 mod config;
+mod confirm;
 mod connect;
 mod continuation;
 mod credential;
@@ -24,6 +27,7 @@ mod export;
 mod extend;
 mod handoff;
 mod hook;
+mod ids;
 mod import;
 mod invocation;
 mod lineage;
@@ -60,9 +64,14 @@ use crate::failure::Failure;
 
 pub(crate) use self::invocation::Invocation;
 
+/// How ids are given, as `recount help` prints it.
+const IDS: &str = "\
+Ids:
+  the last characters of an id, at least four, if only one id ends with them; or last for the newest";
+
 /// A durable, verifiable event log for AI agent runs.
 #[derive(Parser)]
-#[command(name = "recount", version, max_term_width = 100, after_help = exit::TABLE)]
+#[command(name = "recount", version, max_term_width = 100, after_help = format!("{IDS}\n\n{}", exit::TABLE))]
 struct CommandLine {
     #[command(flatten, next_help_heading = "Global options")]
     invocation: Invocation,

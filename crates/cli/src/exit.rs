@@ -16,6 +16,7 @@ Exit status:
   4      the response is not from a Recount server of a compatible release
   5      the program itself failed, such as a server that cannot start
   6      the followed run was cancelled
+  7      the export is complete except for events that were pruned
   128+N  the command of a run of kind shell or git was terminated by signal N";
 
 /// Reports a failure on stderr, and its status to the shell.

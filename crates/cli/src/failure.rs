@@ -27,6 +27,8 @@ pub(crate) enum Failure {
     OutputClosed,
     /// The run that was followed was cancelled by another client, which was printed as data.
     Cancelled,
+    /// Everything was exported that is there, and the beginning of a run is not, which was printed.
+    Pruned,
     /// This signal ended the command of the run, which was printed as data.
     Signal(u8),
     /// Interrupted from the keyboard, after the position was printed.
@@ -44,6 +46,7 @@ impl Failure {
             Failure::Protocol(_) => 4,
             Failure::Own(_) => 5,
             Failure::Cancelled => 6,
+            Failure::Pruned => 7,
             // What shells show for a program that a signal ended.
             Failure::Signal(number) => 128_u8.saturating_add(*number),
             // What shells show for programs that SIGINT ended.
@@ -64,6 +67,7 @@ impl fmt::Display for Failure {
             | Failure::Own(why) => f.write_str(why),
             Failure::No
             | Failure::Cancelled
+            | Failure::Pruned
             | Failure::Signal(_)
             | Failure::OutputClosed
             | Failure::Interrupted => Ok(()),

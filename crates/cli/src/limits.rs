@@ -71,6 +71,12 @@ pub(crate) const MCP_QUEUE_BYTES_MAX: usize = 32 << 20;
 /// Bytes of a message that is read; of a longer one the beginning is recorded, with a gap.
 pub(crate) const MCP_LINE_BYTES_MAX: usize = 8 << 20;
 
+/// Bytes of the standard error of a child that are shown on a terminal at a time; more follow when they are shown.
+pub(crate) const CHILD_STDERR_BYTES: usize = 8 << 10;
+
+/// How long the end of a program waits for the rest of that; what another process writes later is not shown.
+pub(crate) const CHILD_STDERR_WAIT: Duration = Duration::from_secs(1);
+
 /// Bytes of that beginning; the rest is forwarded alone.
 pub(crate) const MCP_LONG_BEGINNING_BYTES: usize = 64 << 10;
 
@@ -124,8 +130,30 @@ pub(crate) const MCP_TITLE_BYTES_MAX: usize = 120;
 /// from elsewhere is printed.
 pub(crate) const PROMPTS_MAX: usize = 100;
 
-/// Lines of a preview that are shown at once; the number of remaining ones is printed, and `m` shows the next.
+/// Lines of a prompt that are shown at once where there is no terminal; the number of remaining ones is printed, and `m`
+/// shows the next. A terminal shows as many rows as it has.
 pub(crate) const PREVIEW_PAGE_LINES: usize = 100;
+
+/// Rows of a page of a prompt on a terminal that is too small for the page and the question.
+pub(crate) const PAGE_ROWS_MIN: usize = 5;
+
+/// Characters of the end of an id that names it; a shorter text is taken as a whole id.
+pub(crate) const ID_END_MIN: usize = 4;
+
+/// Newest ids among which the end of one is searched; older ones are only found by their whole id.
+pub(crate) const IDS_SEARCHED_MAX: usize = 20_000;
+
+/// Ids that the error about an end of several names.
+pub(crate) const IDS_NAMED_MAX: usize = 5;
+
+/// Columns of the title of a prompt that shows the whole call below it; a cut is marked.
+pub(crate) const PROMPT_TITLE_COLUMNS_MAX: usize = 160;
+
+/// Pending approvals among which a chat looks for the one of its call; beyond them the prompt has only the call's input.
+pub(crate) const CHAT_APPROVALS_MAX: usize = 10_000;
+
+/// Columns of a fact next to a question, such as the consequence; the rest is in the details, and that is stated.
+pub(crate) const FACT_COLUMNS_MAX: usize = 400;
 
 /// Bytes of what a call would do that are fetched to be shown before it is allowed; of more, the beginning is shown and
 /// where the rest is.

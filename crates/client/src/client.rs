@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use recount_api::admin::{AddToken, AddedToken, Backup, Checkup, MakeBackup, Removed, Token};
 use recount_api::problem::{self, Problem};
 use recount_api::reply::{
-    Changes, Deleted, Digest, Import, One, Page, PatchOutcome, Pruned, Receipt, Run, Swept, Task,
+    Changes, Deleted, Digest, Import, One, Page, PatchOutcome, Pruned, Receipt, Run, RunDeleted, Swept, Task,
 };
 use recount_api::request::{
     AppendEvents, ApplyRun, Cancel, ChangePatch, ChangeTask, ContinueRun, CreateRun, CreateTask, Prune,
@@ -132,6 +132,12 @@ impl Client {
         self.post(self.at(&["tasks", task, "cancel"]), request).await
     }
 
+    /// Erases a run that belongs to no task and no session.
+    #[boxed]
+    pub async fn delete_run(&self, run: &str) -> Result<RunDeleted, ClientError> {
+        self.ask(Method::DELETE, self.at(&["runs", run])).await
+    }
+
     /// Deletes a task and erases its runs.
     #[boxed]
     pub async fn delete_task(&self, task: &str) -> Result<Deleted, ClientError> {
@@ -240,6 +246,12 @@ impl Client {
     #[boxed]
     pub async fn apply_run(&self, run: &str, request: &ApplyRun) -> Result<Changes, ClientError> {
         self.post(self.at(&["runs", run, "apply"]), request).await
+    }
+
+    /// Deletes the copy that a run worked in, with all its changes.
+    #[boxed]
+    pub async fn discard_run_changes(&self, run: &str) -> Result<Changes, ClientError> {
+        self.ask(Method::DELETE, self.at(&["runs", run, "changes"])).await
     }
 
     /// Applies a proposed patch where its run worked.

@@ -191,6 +191,21 @@ pub fn columns(text: &str) -> usize {
     seen.width()
 }
 
+/// Rows that a line takes on a terminal that wraps it after so many columns. A wide character that does not fit at the
+/// end of a row goes to the next.
+pub fn rows(line: &str, width: Option<usize>) -> usize {
+    let Some(width) = width.filter(|width| *width > 0) else { return 1 };
+    let (mut rows, mut column) = (1, 0);
+    for character in line.graphemes(true) {
+        let columns = columns(character);
+        if column + columns > width {
+            (rows, column) = (rows + 1, 0);
+        }
+        column += columns;
+    }
+    rows
+}
+
 /// The beginning of a text that takes at most so many columns. What people see as one character is never cut, such as a
 /// letter with its accents, a flag, or a family of emoji.
 pub fn beginning(text: &str, columns_max: usize) -> &str {
@@ -291,6 +306,21 @@ mod tests {
             ("", 3, ""),
         ] {
             assert_eq!(beginning(text, columns_max), expected, "{text} in {columns_max}");
+        }
+    }
+
+    #[test]
+    fn rows_are_counted_as_a_terminal_wraps_them() {
+        for (text, width, expected) in [
+            ("", Some(5), 1),
+            ("12345", Some(5), 1),
+            ("123456", Some(5), 2),
+            ("日本語", Some(5), 2),
+            ("日本語", Some(3), 3),
+            (&"x".repeat(6_000), Some(80), 75),
+            ("123456", None, 1),
+        ] {
+            assert_eq!(rows(text, width), expected, "{text} in {width:?}");
         }
     }
 

@@ -32,6 +32,7 @@ impl OutputError {
 pub struct Output<F> {
     out: std::io::Stdout,
     is_terminal: bool,
+    goes_on_unread: bool,
     failure: PhantomData<fn() -> F>,
 }
 
@@ -44,7 +45,12 @@ impl<F: From<OutputError>> Default for Output<F> {
 impl<F: From<OutputError>> Output<F> {
     pub fn new() -> Self {
         let out = std::io::stdout();
-        Output { is_terminal: out.is_terminal(), out, failure: PhantomData }
+        Output { is_terminal: out.is_terminal(), out, goes_on_unread: false, failure: PhantomData }
+    }
+
+    /// From here on a closed output is no reason to stop: for work whose result is the exit status.
+    pub fn go_on_unread(&mut self) {
+        self.goes_on_unread = true;
     }
 
     /// A line that was made harmless where it was made.
@@ -58,7 +64,10 @@ impl<F: From<OutputError>> Output<F> {
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> Result<(), F> {
-        Ok(write(&mut self.out.lock(), parts)?)
+        match write(&mut self.out.lock(), parts) {
+            Err(why) if self.goes_on_unread && why.is_closed() => Ok(()),
+            written => Ok(written?),
+        }
     }
 
     /// Whether colours may be used: on a terminal that has them, unless the environment turns them off.
@@ -144,12 +153,37 @@ pub fn aside(text: &str) {
     err.write_all(text.as_bytes()).and_then(|()| err.flush()).ok();
 }
 
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Screen {
+    pub columns: usize,
+    pub rows: usize,
+}
+
+impl Screen {
+    /// The screen that text for people is shown on: that of standard output, or else of standard error.
+    pub fn find() -> Option<Screen> {
+        let (out, err) = (std::io::stdout(), std::io::stderr());
+        let of_error = || err.is_terminal().then(|| size_of(&err));
+        out.is_terminal().then(|| size_of(&out)).or_else(of_error)
+    }
+}
+
 /// Columns of a terminal.
 fn columns_of(terminal: &impl AsFd) -> usize {
-    let columns = tcgetwinsize(terminal).map_or(0, |size| usize::from(size.ws_col));
-    let by_variable = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    match columns {
-        0 => by_variable().filter(|columns| *columns > 0).unwrap_or(limits::COLUMNS_DEFAULT),
-        columns => columns,
+    size_of(terminal).columns
+}
+
+fn size_of(terminal: &impl AsFd) -> Screen {
+    let (columns, rows) =
+        tcgetwinsize(terminal).map_or((0, 0), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+    let or = |size: usize, variable: &str, default: usize| {
+        let by_variable = || std::env::var(variable).ok().and_then(|size| size.parse().ok());
+        let known = Some(size).filter(|size| *size > 0).or_else(by_variable);
+        known.filter(|size| *size > 0).unwrap_or(default)
+    };
+    Screen {
+        columns: or(columns, "COLUMNS", limits::COLUMNS_DEFAULT),
+        rows: or(rows, "LINES", limits::ROWS_DEFAULT),
     }
 }

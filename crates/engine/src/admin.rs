@@ -19,6 +19,6 @@ pub use artifacts::ArtifactDeletion;
 pub use handle::AdminHandle;
 pub use import::{Import, ImportedRun};
 pub use lost_blobs::{MissingBlob, expected_blobs, missing_blobs};
-pub use retention::{Policy, StoredSize, SweepReport};
+pub use retention::{Policy, StoredSize, SweepPlan, SweepReport};
 pub use statistics::EngineStats;
 pub use tokens::{TokenRow, TokenRows, add_token, remove_token, tokens};

@@ -39,7 +39,9 @@ pub use profiles::{
 };
 pub use prompt_rows::{ApprovalRow, ClarificationRow, HandoffRow};
 pub use rebuild::check;
-pub use run_config::{Attachment, ClientTool, FileCall, Purpose, RunConfig, RunConfigChange, SpawnedBy};
+pub use run_config::{
+    Attachment, ClientTool, FileCall, FilesFrom, Purpose, RunConfig, RunConfigChange, SpawnedBy,
+};
 pub use run_row::RunRow;
 pub use runs::RunFilter;
 pub use sessions::SessionRow;

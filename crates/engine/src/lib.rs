@@ -25,15 +25,15 @@ pub(crate) use async_recursion::async_recursion as boxed;
 
 pub use admin::{
     AdminHandle, ArtifactDeletion, EngineStats, Import, ImportedRun, MissingBlob, Policy, ScrubReport,
-    StoredSize, SweepReport, TokenRow, TokenRows, add_token, expected_blobs, import, missing_blobs,
-    remove_token, salvage, tokens,
+    StoredSize, SweepPlan, SweepReport, TokenRow, TokenRows, add_token, expected_blobs, import,
+    missing_blobs, remove_token, salvage, tokens,
 };
 pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attachment, Budget, Capabilities,
     CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, ErasureRecord, FileCall,
-    FoundArtifact, HandoffRow, ListPage, ListQuery, OptionKind, OptionTarget, Overrides, Pin, Profile,
-    Profiles, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow, Setup, SetupRow, SpawnedBy,
-    TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue, tombstones,
+    FilesFrom, FoundArtifact, HandoffRow, ListPage, ListQuery, OptionKind, OptionTarget, Overrides, Pin,
+    Profile, Profiles, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow, Setup, SetupRow,
+    SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue, tombstones,
 };
 pub use engine::{Engine, EngineInstance, RequestContext};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, RunOwner, Scope, Unacceptable};
@@ -45,9 +45,9 @@ pub use read::{
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;
 pub use work::{
-    ApplyTo, ChangeKind, ChangeState, ForeignDecision, ForeignMcpCall, ForeignVerdict, HeldFolders, LentSlot,
-    PatchRequest, Performer, Watch, WorkHandle, WorkerExit, WorkerSession, WorkspaceChange, WorkspaceChanges,
-    WorkspaceOf,
+    ApplyTo, ChangeKind, ChangeState, Conflicts, FilesCheck, ForeignDecision, ForeignMcpCall, ForeignVerdict,
+    HeldFolders, LentSlot, PatchRequest, Performer, StartFiles, Watch, WorkHandle, WorkerExit, WorkerSession,
+    WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
     ArtifactInput, ArtifactQuota, ArtifactReceipt, BatchId, CommandOutcome, EndedRun, IdempotencyKey,

@@ -163,6 +163,9 @@ pub const ERASE_PAGE: usize = 100;
 /// Runs that one sweep prunes; the next sweep continues.
 pub const SWEEP_RUNS_MAX: usize = 1000;
 
+/// Runs that the plan of a sweep names; further ones are only counted.
+pub const SWEEP_PLAN_RUNS_MAX: usize = 1000;
+
 /// Run rows that a sweep reads at a time; the rest follows in more pages.
 pub const SWEEP_PAGE: usize = 500;
 
@@ -300,6 +303,13 @@ pub const SEED_ROW_BYTES: usize = 1 << 20;
 
 /// Bytes of a session's setup including client tools, and of one secret; more is refused with `limit_reached`.
 pub const SETUP_BYTES_MAX: usize = 1 << 20;
+
+/// Newest runs of a session that are searched for the copy that a message continues in; if none is an agent's, the
+/// session's own copy is used.
+pub const SESSION_RUNS_SEARCHED_MAX: usize = 20;
+
+/// Sessions whose newest copy is known without reading; beyond it all are read again.
+pub const SESSION_COPIES_MAX: usize = 10_000;
 
 /// Earlier runs of a chain that are checked before a run is resumed; those before are not checked.
 pub const LINEAGE_RUNS_MAX: usize = 500;

@@ -9,6 +9,7 @@ pub(crate) mod handle;
 pub(crate) mod lent_slot;
 mod patches;
 pub(crate) mod performer;
+mod start_files;
 pub(crate) mod timers;
 pub(crate) mod worker_session;
 pub(crate) mod workspace;
@@ -20,5 +21,6 @@ pub use patches::PatchRequest;
 pub use performer::{ForeignDecision, ForeignMcpCall, ForeignVerdict, Performer};
 pub use worker_session::{Watch, WorkerExit, WorkerSession};
 pub use workspace::{
-    ApplyTo, ChangeKind, ChangeState, HeldFolders, WorkspaceChange, WorkspaceChanges, WorkspaceOf,
+    ApplyTo, ChangeKind, ChangeState, Conflicts, FilesCheck, HeldFolders, StartFiles, WorkspaceChange,
+    WorkspaceChanges, WorkspaceOf,
 };

@@ -33,6 +33,7 @@ mod run_start;
 pub(crate) mod run_writer;
 pub(crate) mod seal;
 pub(crate) mod sealed;
+mod session_copies;
 mod session_redaction;
 mod sessions;
 mod setups;

@@ -82,6 +82,7 @@ codes! {
     EventRefused = "event_refused", 422, final, "permanent", "An event of the batch breaks a rule of the log; nothing was appended.", "Correct the event at the index that the problem names; docs/grammar.md describes the rule.";
     ExportAltered = "export_altered", 422, final, "permanent", "The lines of the export do not match its header; nothing was imported.", "Export the run again, and transfer the file unchanged.";
     ExtensionRefused = "extension_refused", 409, final, "permanent", "The deadline of the approval, question or handoff cannot be moved.", "Answer it instead; the detail gives the reason.";
+    FilesNotRestorable = "files_not_restorable", 409, final, "permanent", "The files at this place of the run were not recorded, or not all of them.", "Start with the files as they are now: send \"files\": \"current\"; or choose another checkpoint.";
     HandoffNotFound = "handoff_not_found", 404, final, "permanent", "No handoff with this id exists.", "List open handoffs with GET /v1/handoffs?status=pending.";
     HandoffNotPending = "handoff_not_pending", 409, final, "permanent", "The handoff was already answered, or has timed out.", "Read the handoff to see the answer; the first valid answer wins.";
     HeaderInvalid = "header_invalid", 400, final, "permanent", "A request header has an invalid value.", "Correct the header that the detail names.";
@@ -109,6 +110,7 @@ codes! {
     ProducerFenced = "producer_fenced", 409, final, "permanent", "A producer with a higher epoch has taken over.", "Stop this instance; a newer instance of the producer writes now.";
     ProducerGap = "producer_gap", 409, final, "permanent", "The batch number skips a batch that never arrived.", "Send the batches in order, starting with the number that the detail names.";
     ProducerReused = "producer_reused", 409, final, "permanent", "The same producer, epoch and number were already used with other events.", "Give each new batch the next number.";
+    PromptChanged = "prompt_changed", 409, final, "permanent", "The prompt differs from the one that was shown to the person who answered; the answer was not accepted.", "Read the prompt again, show it, and answer with its shown_digest.";
     RangeNotSatisfiable = "range_not_satisfiable", 416, final, "permanent", "The Range header requests bytes beyond the end of the artifact.", "Request bytes within the size that Content-Range names.";
     RateLimited = "rate_limited", 429, retry, "transient", "The token has exceeded its request rate.", "Wait for the time in Retry-After, and send fewer requests.";
     RouteNotFound = "route_not_found", 404, final, "permanent", "No route has this path.", "Use a path that docs/faces/aep.md lists.";
@@ -119,6 +121,7 @@ codes! {
     RunExists = "run_exists", 409, final, "permanent", "A run with this id already exists here with different content.", "Compare both with recount digest; an existing run is never replaced.";
     RunExternal = "run_external", 409, final, "permanent", "Another program drives the run, so this server cannot retry, resume or continue it.", "Start the work again with the program that drives it.";
     RunInSession = "run_in_session", 409, final, "permanent", "The run belongs to a session, which needs the whole run as long as it exists.", "Keep the run; it is deleted with its session.";
+    RunInTask = "run_in_task", 409, final, "permanent", "The run belongs to a task, and is deleted with it.", "Delete the task that the detail names.";
     RunNotExternal = "run_not_external", 409, final, "permanent", "This server executes the run, so no other program may append to it.", "Create a run of kind external to record another program.";
     RunNotFound = "run_not_found", 404, final, "permanent", "No run with this id exists.", "List runs with GET /v1/runs.";
     RunPinned = "run_pinned", 409, final, "permanent", "The run is pinned and cannot be pruned.", "Unpin it first.";

@@ -35,6 +35,9 @@ pub const ASKING_CALLS_MAX: usize = 256;
 /// between is left out.
 pub const TOOL_PROGRESS_EVERY_MS: i64 = 10_000;
 
+/// How long a body may take to arrive; a slower one is refused with 408.
+pub const BODY_WAIT: Duration = Duration::from_secs(30);
+
 /// Subscriptions at a time, of all tenants; one more is rejected with `rate_limit`.
 pub const SUBSCRIPTIONS_MAX: usize = 10_000;
 

@@ -126,6 +126,7 @@ fn policy() -> Policy {
         legacy: Some(LegacySurface { base: "/aaep/legacy/{room}", sessions: true }),
         manifest: true,
         message_bytes_max: limits::MESSAGE_BYTES_MAX,
+        body_wait: Some(limits::BODY_WAIT),
         write_bytes: limits::WRITE_BYTES,
         heartbeat: Some(limits::HEARTBEAT_EVERY),
         sockets: Sockets::Strict { handshake_wait: Some(limits::HANDSHAKE_WAIT) },

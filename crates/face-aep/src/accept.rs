@@ -21,7 +21,9 @@ use recount_api::request::{
 use recount_api::scope::Scope as Named;
 use recount_api::spelling;
 use recount_api::terms::Route;
-use recount_engine::{BatchId, EventFilter, Import, NewRun, Policy, RunFilter, Scope, TypePattern};
+use recount_engine::{
+    BatchId, Conflicts, EventFilter, Import, NewRun, Policy, RunFilter, Scope, StartFiles, TypePattern,
+};
 use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::limits::INTEGER_MAX;
@@ -341,6 +343,23 @@ pub(crate) fn allowance_scope(word: Option<&str>) -> Accepted<Option<AllowanceSc
     Ok(AllowanceScope::ALL.iter().copied().find(|scope| scope.as_str() == word))
 }
 
+/// The files that a run after an ended one starts with.
+pub(crate) fn start_files(text: Option<&str>) -> Accepted<StartFiles> {
+    Ok(match word("files", text, &["restore", "current"])? {
+        Some("current") => StartFiles::Current,
+        _ => StartFiles::Restore,
+    })
+}
+
+/// What an apply does with conflicts.
+pub(crate) fn conflicts(text: Option<&str>) -> Accepted<Conflicts> {
+    Ok(match word("conflicts", text, &["refuse", "skip", "mark"])? {
+        Some("skip") => Conflicts::Skip,
+        Some("mark") => Conflicts::Mark,
+        _ => Conflicts::Refuse,
+    })
+}
+
 /// `None` if no allowance can have this id.
 pub(crate) fn allowance_id(text: &str) -> Option<ForeignId> {
     ForeignId::parse(text).ok()
@@ -422,11 +441,19 @@ pub(crate) fn kind(text: &str) -> Accepted<RunKind> {
     })
 }
 
+/// The ended run that a requested run continues from.
+#[derive(Debug)]
+pub(crate) struct ResumedRun {
+    pub(crate) run: RunId,
+    pub(crate) from_sequence: Option<u64>,
+    pub(crate) files: StartFiles,
+}
+
 /// A requested run, its configuration, and the run it continues.
 pub(crate) struct RunRequest {
     pub(crate) new: NewRun,
     pub(crate) options: RunOptions,
-    pub(crate) resume: Option<(RunId, Option<u64>)>,
+    pub(crate) resume: Option<ResumedRun>,
 }
 
 pub(crate) fn new_run(
@@ -441,7 +468,8 @@ pub(crate) fn new_run(
         ..request.take_run_config()
     };
     let mut queued = Queued::new(kind);
-    queued.title = text("title", request.title)?;
+    let of_command = || config.command.as_deref().and_then(order::title_of);
+    queued.title = text("title", request.title)?.or_else(of_command);
     queued.request_text = text("request_text", request.request_text)?;
     queued.requested_by = Some(by.to_owned());
     let picked = agent(kind, &mut queued, request.agent)?;
@@ -456,7 +484,9 @@ pub(crate) fn new_run(
         (path, body) => path.or(body),
     };
     let session = request.session_id.as_deref().map(session_id).transpose()?;
-    let resume = config.resume.as_deref().map(run_id).transpose()?.map(|run| (run, config.from_sequence));
+    let files = start_files(request.files.as_deref())?;
+    let run = config.resume.as_deref().map(run_id).transpose()?;
+    let resume = run.map(|run| ResumedRun { run, from_sequence: config.from_sequence, files });
     let options = RunOptions { agent: picked, ..order(kind, &queued, config)? };
     Ok(RunRequest { new: NewRun { queued, task, session, resumed_from: None }, options, resume })
 }

@@ -18,5 +18,7 @@ mod stream;
 pub use accept::export as read_export;
 pub use error::Refusal;
 pub use face_state::FaceState;
-pub use serve::{REPLAYED, check_query, encoded, identified, method_not_allowed, mount, router, status_of};
+pub use serve::{
+    DryRun, REPLAYED, check_query, encoded, identified, method_not_allowed, mount, router, status_of,
+};
 pub use stream::SseFraming;

@@ -11,6 +11,9 @@ pub const BODY_BYTES_MAX: usize = 64 << 10;
 /// The answer to a question, as JSON with its envelope; larger is refused with `body_too_large`.
 pub const ANSWER_BODY_BYTES_MAX: usize = recount_run::limits::RESPONSE_BYTES_MAX + (4 << 10);
 
+/// Characters of a command that become the title of its run; later words are left out.
+pub const COMMAND_TITLE_CHARS_MAX: usize = 80;
+
 /// The lines of one run that is imported; more is refused with `body_too_large`.
 pub const IMPORT_BODY_BYTES_MAX: usize = recount_api::export::RUN_BYTES_MAX;
 

@@ -11,9 +11,12 @@ use recount_engine::{
     Profile, RunRow, SessionMessage, SessionRow, TaskRow, ToolInfo, UploadRow, WorkspaceChange,
     WorkspaceChanges,
 };
+use recount_event::digest::call_digest;
 use recount_event::family::approval::Reversibility;
 use recount_event::{ForeignId, Json, RunId, time};
+use recount_run::PromptKind;
 use recount_run::view::Message;
+use serde::Serialize;
 
 pub(crate) fn run(row: RunRow, pinned: bool, successors: Vec<String>) -> reply::Run {
     reply::Run {
@@ -200,8 +203,15 @@ pub(crate) fn message(entry: SessionMessage) -> reply::Message {
     }
 }
 
+/// The digest of what a client shows of a prompt, which an answer may carry. `prompt` is it without its outcome,
+/// without its deadline, which can be moved, and without its run, which its id determines.
+fn shown_digest(kind: PromptKind, prompt: &impl Serialize) -> Option<String> {
+    let text = serde_json::to_string(prompt).expect("replies are valid JSON");
+    Some(call_digest(kind.as_str(), &text))
+}
+
 pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
-    reply::Approval {
+    let approval = reply::Approval {
         id: row.id.to_string(),
         run_id: row.run_id.to_string(),
         task_id: row.task_id.map(|task| task.to_string()),
@@ -222,6 +232,7 @@ pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
         preview_kind: row.preview_kind,
         preview_size_bytes: row.preview_size_bytes,
         preview_artifact_id: row.preview_artifact_id.map(String::from),
+        shown_digest: None,
         decision: row.decision,
         decided_by: row.decided_by,
         decided_at: row.decided_at,
@@ -229,7 +240,22 @@ pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
         can_be_remembered: row.can_be_remembered,
         allowance_id: row.allowance_id.map(String::from),
         allowance_scope: row.allowance_scope,
-    }
+    };
+    let shown = reply::Approval {
+        run_id: String::new(),
+        task_id: None,
+        requested_at: String::new(),
+        status: String::new(),
+        expires_at: None,
+        decision: None,
+        decided_by: None,
+        decided_at: None,
+        comment: None,
+        allowance_id: None,
+        allowance_scope: None,
+        ..approval.clone()
+    };
+    reply::Approval { shown_digest: shown_digest(PromptKind::Approval, &shown), ..approval }
 }
 
 pub(crate) fn allowance(row: AllowanceRow) -> reply::Allowance {
@@ -268,7 +294,7 @@ pub(crate) fn policy_verdict(judged: ForeignVerdict) -> reply::PolicyVerdict {
 }
 
 pub(crate) fn clarification(row: ClarificationRow) -> reply::Clarification {
-    reply::Clarification {
+    let clarification = reply::Clarification {
         id: row.id.to_string(),
         run_id: row.run_id.to_string(),
         task_id: row.task_id.map(|task| task.to_string()),
@@ -278,16 +304,50 @@ pub(crate) fn clarification(row: ClarificationRow) -> reply::Clarification {
         accepted_response_kinds: row.accepted_response_kinds,
         choices: row.choices,
         default_response: row.default_response,
+        shown_digest: None,
         status: row.status,
         requested_at: row.requested_at,
         expires_at: row.expires_at,
         response: row.response,
         answered_by: row.answered_by,
         answered_at: row.answered_at,
-    }
+    };
+    let shown = reply::Clarification {
+        run_id: String::new(),
+        task_id: None,
+        requested_at: String::new(),
+        status: String::new(),
+        expires_at: None,
+        response: None,
+        answered_by: None,
+        answered_at: None,
+        ..clarification.clone()
+    };
+    reply::Clarification { shown_digest: shown_digest(PromptKind::Clarification, &shown), ..clarification }
 }
 
-pub(crate) fn handoff(row: HandoffRow, packaged_context: Option<Json>) -> reply::Handoff {
+/// A handoff of a list, without the context for its recipient and therefore without a digest.
+pub(crate) fn listed_handoff(row: HandoffRow) -> reply::Handoff {
+    handoff(row, None)
+}
+
+pub(crate) fn single_handoff(row: HandoffRow, packaged_context: Option<Json>) -> reply::Handoff {
+    let handoff = handoff(row, packaged_context);
+    let shown = reply::Handoff {
+        run_id: String::new(),
+        task_id: None,
+        requested_at: String::new(),
+        status: String::new(),
+        expires_at: None,
+        answered_by: None,
+        answered_at: None,
+        comment: None,
+        ..handoff.clone()
+    };
+    reply::Handoff { shown_digest: shown_digest(PromptKind::Handoff, &shown), ..handoff }
+}
+
+fn handoff(row: HandoffRow, packaged_context: Option<Json>) -> reply::Handoff {
     reply::Handoff {
         id: row.id.to_string(),
         run_id: row.run_id.to_string(),
@@ -301,6 +361,7 @@ pub(crate) fn handoff(row: HandoffRow, packaged_context: Option<Json>) -> reply:
         summary_normal: row.summary_normal,
         summary_detailed: row.summary_detailed,
         packaged_context,
+        shown_digest: None,
         status: row.status,
         requested_at: row.requested_at,
         expires_at: row.expires_at,
@@ -418,10 +479,13 @@ pub(crate) fn changes(run: RunId, changes: WorkspaceChanges) -> reply::Changes {
         kind: change.thing.to_owned(),
         state: match change.state {
             ChangeState::Open => "open",
+            ChangeState::Mergeable => "mergeable",
             ChangeState::Applied => "applied",
             ChangeState::Conflict => "conflict",
         }
         .to_owned(),
+        conflict: change.conflict,
+        executed_by: change.executed_by.map(str::to_owned),
     };
     reply::Changes {
         run_id: run.to_string(),
@@ -436,5 +500,6 @@ pub(crate) fn changes(run: RunId, changes: WorkspaceChanges) -> reply::Changes {
         commit: changes.commit,
         active_run_id: changes.active.map(|run| run.to_string()),
         put_back: changes.put_back,
+        digest: changes.digest,
     }
 }

@@ -49,6 +49,7 @@ use crate::face_state::FaceState;
 
 pub use self::http::encoded;
 pub use self::once::REPLAYED;
+pub use self::retention::DryRun;
 
 /// The context of one request: the engine of its tenant, and the client.
 struct Face {
@@ -132,11 +133,13 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
         RouteName::GetRunDigest => on(filter, runs::get_run_digest),
         RouteName::GetRunChanges => on(filter, changes::get_run_changes),
         RouteName::ApplyRun => on(filter, changes::apply_run),
+        RouteName::DiscardRunChanges => on(filter, changes::discard_run_changes),
         RouteName::ApplyPatch => on(filter, patches::apply_patch),
         RouteName::RejectPatch => on(filter, patches::reject_patch),
         RouteName::RevertPatch => on(filter, patches::revert_patch),
         RouteName::PinRun => on(filter, retention::pin_run),
         RouteName::UnpinRun => on(filter, retention::unpin_run),
+        RouteName::DeleteRun => on(filter, retention::delete_run),
         RouteName::PruneRun => on(filter, retention::prune_run),
         RouteName::Prune => on(filter, retention::prune),
         RouteName::ReadRunEvents => on(filter, events::read_run_events),

@@ -41,6 +41,7 @@ impl Folder {
     /// Creates the folder if it is missing, and locks it.
     pub(crate) fn take(path: &Path) -> Result<Self, Fault> {
         create_folder(path)?;
+        check_kinds(path)?;
         let lock_path = path.join(LOCK);
         let mut lock = private(OpenOptions::new().read(true).write(true).create(true))
             .open(&lock_path)
@@ -116,6 +117,22 @@ impl Folder {
     pub(crate) fn sync(&self) -> Result<(), Fault> {
         sync_folder(&self.path)
     }
+}
+
+/// Refuses a pipe or a device with the name of a file: opening or reading it might never end.
+fn check_kinds(folder: &Path) -> Result<(), Fault> {
+    let logs = ["-wal", "-shm"].map(|end| format!("{DATABASE}{end}"));
+    for name in [LOCK, DATABASE, &logs[0], &logs[1], HIGH_WATER, RESERVE] {
+        let path = folder.join(name);
+        if std::fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            let message = format!(
+                "{} is not a regular file; remove it, or restore the file from a copy",
+                path.display()
+            );
+            return Err(corrupt(message));
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn database_in(folder: &Path) -> PathBuf {

@@ -74,7 +74,7 @@ mod writer;
 mod writer_queue;
 
 pub use marker::BACKUP_MARKER;
-pub use offline::{FolderCheck, SCHEMA, copy, glance, high_water, inspect, kept_logs};
+pub use offline::{FolderCheck, SCHEMA, copy, glance, high_water, inspect, is_high_water_damaged, kept_logs};
 pub use options::{Durability, SqliteOptions};
 #[doc(hidden)]
 pub use reserve::ReserveGate;

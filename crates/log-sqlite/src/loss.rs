@@ -21,7 +21,7 @@ use crate::layout;
 use crate::limits;
 use crate::options::Durability;
 use crate::page_images::PageNames;
-use crate::wal::{self, Survey};
+use crate::wal::{self, Survey, UnusedFrames};
 
 /// The files as they were before SQLite opened the database.
 pub(crate) struct Evidence {
@@ -91,17 +91,9 @@ impl Evidence {
             if let Err(error) = survey.pages_beyond(&self.database, |page| seen.take(page)) {
                 tracing::warn!(%error, "cannot read a damaged write-ahead log to its end");
             }
-            let (bad, frames, commits) = (beyond.first_bad, beyond.last, beyond.commits);
-            let place = match bad {
-                0 => "its header".to_owned(),
-                bad => format!("frame {bad}"),
-            };
-            let damage = format!(
-                "{} is damaged at {place}, and the {commits} commits from there to frame {frames} cannot be used",
-                log.display()
-            );
+            let damage = unusable(&log, beyond);
             // An old log with a torn new header looks like this too, but all of it is in the database.
-            let is_missing = match bad {
+            let is_missing = match beyond.first_bad {
                 0 => last_position.is_none_or(|last| seen.last_position() > last),
                 _ => beyond.was_synced,
             };
@@ -219,9 +211,28 @@ impl Evidence {
     }
 }
 
+/// Describes the part of a log that cannot be used. A process that ends in a long commit leaves frames without the frame
+/// that would commit them.
+fn unusable(log: &Path, beyond: &UnusedFrames) -> String {
+    let place = match beyond.first_bad {
+        0 => "its header".to_owned(),
+        bad => format!("frame {bad}"),
+    };
+    let unused = match beyond.commits {
+        0 => "the unfinished commit",
+        1 => "the commit",
+        commits => &format!("the {commits} commits"),
+    };
+    let (log, last) = (log.display(), beyond.last);
+    format!("{log} is damaged at {place}, and {unused} from there to frame {last} cannot be used")
+}
+
 /// Describes a log whose last commit is incomplete.
 pub(crate) fn torn(damage: &str) -> String {
-    format!("{damage}; a power failure during a commit that was not acknowledged also leaves this damage")
+    format!(
+        "{damage}; a power failure or a killed process during a commit that was not acknowledged also leaves this \
+         damage"
+    )
 }
 
 const COPY_SUFFIX: &str = "-damaged-";
@@ -270,4 +281,23 @@ fn missing(
         words += &format!(" and {} more", streams.len() - named.len());
     }
     Some(words + ")")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_that_cannot_be_used_are_counted_only_where_there_are_any() {
+        let words = |first_bad, commits| {
+            unusable(Path::new("w"), &UnusedFrames { first_bad, last: 9, commits, was_synced: false })
+        };
+        for (first_bad, commits, expected) in [
+            (3, 0, "w is damaged at frame 3, and the unfinished commit from there to frame 9 cannot be used"),
+            (3, 1, "w is damaged at frame 3, and the commit from there to frame 9 cannot be used"),
+            (0, 2, "w is damaged at its header, and the 2 commits from there to frame 9 cannot be used"),
+        ] {
+            assert_eq!(words(first_bad, commits), expected);
+        }
+    }
 }

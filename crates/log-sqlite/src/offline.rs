@@ -117,6 +117,11 @@ pub fn high_water(data_dir: &Path) -> Result<Option<u64>, Fault> {
     })
 }
 
+/// Whether a data folder has a high-water mark that cannot be used: then a missing end of the store cannot be detected.
+pub fn is_high_water_damaged(data_dir: &Path) -> Result<bool, Fault> {
+    Ok(high_water::read(&folder::high_water_in(data_dir))? == ReadMark::Unreadable)
+}
+
 /// Damaged write-ahead logs that were copied aside in a data folder.
 pub fn kept_logs(data_dir: &Path) -> Result<Vec<PathBuf>, Fault> {
     loss::kept_logs(data_dir).context(&format!("listing {}", data_dir.display()))

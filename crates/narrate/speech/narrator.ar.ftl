@@ -24,6 +24,25 @@ keys-or-type = أو اضغط a، واكتب الجواب، ثم اضغط Enter.
 keys-type-number = اضغط a، واكتب عددًا، ثم اضغط Enter.
 keys-or-type-number = أو اضغط a، واكتب عددًا، ثم اضغط Enter.
 
+## In what a person approves, because both change what a command does
+
+line-ends = { $count ->
+        [zero] لا أسطر جديدة
+        [one] سطر جديد
+        [two] سطران جديدان
+        [few] { $count } أسطر جديدة
+        [many] { $count } سطرًا جديدًا
+       *[other] { $count } سطر جديد
+    }
+blanks = { $count ->
+        [zero] لا فراغات
+        [one] فراغ واحد
+        [two] فراغان
+        [few] { $count } فراغات
+        [many] { $count } فراغًا
+       *[other] { $count } فراغ
+    }
+
 ## The time to answer
 
 seconds = { $count ->

@@ -33,6 +33,17 @@ keys-or-type = Or press a, type the answer, and press Enter.
 keys-type-number = Press a, type a number, and press Enter.
 keys-or-type-number = Or press a, type a number, and press Enter.
 
+## In what a person approves, because both change what a command does
+
+line-ends = { $count ->
+        [one] new line
+       *[other] { $count } new lines
+    }
+blanks = { $count ->
+        [one] { $count } blank
+       *[other] { $count } blanks
+    }
+
 ## The time to answer. $time is one of the three times below
 
 seconds = { $count ->

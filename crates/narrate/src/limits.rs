@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Utterances that wait to be spoken; of more, the oldest of the lowest priority is discarded and counted.
 pub const SPEECH_WAITING_MAX: usize = 64;
 
+/// Blanks in a row that are spoken as a pause; of more, their number is spoken.
+pub const BLANKS_SILENT_MAX: usize = 40;
+
 /// Characters of one utterance; the rest is replaced by `…`.
 pub const UTTERANCE_CHARS_MAX: usize = 2_000;
 

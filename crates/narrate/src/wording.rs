@@ -23,7 +23,9 @@ pub(super) fn of_event(
         return None;
     }
     let text = match &event.body {
-        Body::AwaitingConfirmation(prompt) => confirmation(&event.summaries, prompt, level),
+        Body::AwaitingConfirmation(prompt) => {
+            with_spoken_layout(&confirmation(&event.summaries, prompt, level), phrases)
+        }
         Body::AwaitingClarification(prompt) => clarification(&event.summaries, prompt, level),
         Body::SessionErrored(error) => errored(&event.summaries, error, level, phrases),
         body => match event.summaries.at(&level.verbosity()) {
@@ -88,6 +90,30 @@ fn errored(summaries: &Summaries, error: &SessionErrored, level: SpeechLevel, ph
     let summary = summary.unwrap_or_else(|| phrases.plain(PhraseKey::SessionFailed));
     let hint = error.remediation_hint.as_deref();
     with_parts(&summary, hint.as_slice())
+}
+
+/// The text with its line ends and long runs of blanks in words: both change what a command does, and speech has no sound for them.
+fn with_spoken_layout(text: &str, phrases: &Phrases) -> String {
+    let mut spoken = String::with_capacity(text.len());
+    let mut rest = text.trim();
+    while let Some(start) = rest.find(char::is_whitespace) {
+        let (before, from) = rest.split_at(start);
+        let run = &from[..from.find(|c: char| !c.is_whitespace()).unwrap_or(from.len())];
+        rest = &from[run.len()..];
+        spoken.push_str(before);
+        let line_ends = run.matches('\n').count();
+        let words = match run.chars().count() {
+            _ if line_ends > 0 => {
+                phrases.render(PhraseKey::LineEnds, &[("count", (line_ends as u64).into())])
+            }
+            blanks if blanks > limits::BLANKS_SILENT_MAX => {
+                phrases.render(PhraseKey::Blanks, &[("count", (blanks as u64).into())])
+            }
+            _ => String::new(),
+        };
+        spoken.push_str(&if words.is_empty() { " ".to_owned() } else { format!(" [{words}] ") });
+    }
+    spoken + rest
 }
 
 /// A summary, followed by the parts that it does not contain.
@@ -194,4 +220,23 @@ pub(super) fn seconds(seconds: u64, phrases: &Phrases) -> String {
         _ => (PhraseKey::Hours, seconds / 3_600),
     };
     phrases.render(key, &[("count", count.into())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_ends_and_blanks_of_what_is_approved_are_spoken() {
+        let phrases = Phrases::of(&["en-US".to_owned()]);
+        let far = format!("ls;{}rm x\n", " ".repeat(6_000));
+        for (text, spoken) in [
+            ("Run rm -r build. Allow this?", "Run rm -r build. Allow this?"),
+            ("cd /tmp\nrm x", "cd /tmp [new line] rm x"),
+            (&format!("ls{}rm x", "\n \t".repeat(90)), "ls [90 new lines] rm x"),
+            (&far, "ls; [6000 blanks] rm x"),
+        ] {
+            assert_eq!(with_spoken_layout(text, phrases), spoken);
+        }
+    }
 }

@@ -11,6 +11,6 @@ pub use history::{
     AnswerBlock, Block, BlockStatus, CUT_OFF_NOTE, History, Line, Output, Placed, handoff_text, question,
 };
 pub use message::{Message, Outcome, message};
-pub use places::ResumePlaces;
+pub use places::{FilesAt, ResumePlaces};
 pub use summary::{Ending, OpenPrompt, PromptDefault, Summary};
 pub use trimmed::trimmed;

@@ -24,7 +24,8 @@ fn amount(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let times = match unit {
-        "" => 1,
+        // A number alone could mean anything, except nothing.
+        "" if number.parse() == Ok(0u64) => 1,
         unit => units.iter().find(|(name, _)| *name == unit)?.1,
     };
     number.parse::<u64>().ok()?.checked_mul(times)
@@ -37,20 +38,20 @@ mod tests {
     #[test]
     fn amounts_are_whole_numbers_with_a_unit() {
         for (text, seconds) in
-            [("0", 0), ("90", 90), ("90s", 90), ("2m", 120), ("12h", 43_200), ("7d", 604_800)]
+            [("0", 0), ("0s", 0), ("90s", 90), ("2m", 120), ("12h", 43_200), ("7d", 604_800)]
         {
             assert_eq!(duration(text), Some(Duration::from_secs(seconds)), "{text}");
         }
-        for (text, size) in
-            [("0", 0), ("5", 5), ("5B", 5), ("2KiB", 2048), ("5GiB", 5 << 30), ("1TiB", 1 << 40)]
-        {
+        for (text, size) in [("0", 0), ("5B", 5), ("2KiB", 2048), ("5GiB", 5 << 30), ("1TiB", 1 << 40)] {
             assert_eq!(bytes(text), Some(size), "{text}");
             assert_eq!(bytes(&sized(size)), Some(size), "{text}");
         }
-        for bad in ["", "d", "-1d", "1.5h", "1 d", "1w", "1D", "99999999999999999999", "300000000000000d"] {
+        for bad in
+            ["", "3", "90", "d", "-1d", "1.5h", "1 d", "1w", "1D", "99999999999999999999", "300000000000000d"]
+        {
             assert_eq!(duration(bad), None, "{bad}");
         }
-        for bad in ["", "GiB", "1GB", "1gib", "99999999999TiB"] {
+        for bad in ["", "5", "GiB", "1GB", "1gib", "99999999999TiB"] {
             assert_eq!(bytes(bad), None, "{bad}");
         }
     }

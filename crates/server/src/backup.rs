@@ -94,7 +94,8 @@ pub(crate) async fn make(
         return Err(refusal);
     }
     finish(&path).map_err(|why| {
-        let detail = format!("the backup is complete, but cannot be renamed to {}: {why}", path.display());
+        discard(&path);
+        let detail = format!("cannot rename the backup to {}: {why}", path.display());
         Refusal::new(Code::StoreUnavailable, detail)
     })?;
     let path = std::path::absolute(&path).unwrap_or(path).display().to_string();

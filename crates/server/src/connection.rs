@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::body::Body;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, StatusCode, Version, header};
 use hyper::body::{Body as _, Incoming};
@@ -200,6 +200,12 @@ impl Service<Request<Incoming>> for RequestHandler {
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        // The library counts what it has not read as a head yet, and a head may come with the last read.
+        if head_bytes(&request) > limits::HEAD_BYTES_MAX {
+            let closes = [(header::CONNECTION, "close")];
+            let refused = (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, closes).into_response();
+            return Box::pin(async move { Ok(refused) });
+        }
         request.extensions_mut().insert(Peer(self.peer));
         let can_take_over = can_take_over(&request);
         let (clock, requested) = (self.context.clock.clone(), self.requested.clone());
@@ -216,6 +222,15 @@ impl Service<Request<Incoming>> for RequestHandler {
             }
         })
     }
+}
+
+/// How long the head of a request was.
+fn head_bytes(request: &Request<Incoming>) -> usize {
+    let target = request.uri().path_and_query().map_or(1, |target| target.as_str().len());
+    let line = request.method().as_str().len() + target + "  HTTP/1.1\r\n".len();
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    line + headers.sum::<usize>() + "\r\n".len()
 }
 
 /// Whether the bytes after the head of the response are framed by this file, and the next request begins where

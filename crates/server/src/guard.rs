@@ -158,7 +158,10 @@ impl OriginRules<'_> {
                 format!("the Host {shown:?} is not served here; use {bound}"),
             ));
         }
-        let Some(origin) = origin else { return Ok(PageAccess::Own) };
+        let Some(origin) = origin else {
+            check_fetch_site(headers)?;
+            return Ok(PageAccess::Own);
+        };
         let named = text(origin, Code::OriginRefused, "Origin")?;
         let authority = match named.strip_prefix("http://") {
             None if !self.allows_anonymous => named.strip_prefix("https://"),
@@ -174,6 +177,28 @@ impl OriginRules<'_> {
         Err(Refusal::new(Code::OriginRefused, origin_refused(&shown, host, self.allowed_origins)))
     }
 }
+
+/// Refuses what a browser sends on behalf of a foreign page without naming it, as for an image or a frame. Opening an
+/// address of ours from a link is allowed: the page that has the link cannot read it.
+fn check_fetch_site(headers: &HeaderMap) -> Result<(), Refusal> {
+    let foreign = headers.get_all(FETCH_SITE).iter().find(|site| *site != "same-origin" && *site != "none");
+    let Some(site) = foreign else { return Ok(()) };
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|found| found == value);
+    if is(FETCH_MODE, "navigate") && is(FETCH_DESTINATION, "document") {
+        return Ok(());
+    }
+    let shown: String = String::from_utf8_lossy(site.as_bytes()).chars().take(80).collect();
+    let detail = format!(
+        "a page of another site sent this request without an Origin header (Sec-Fetch-Site: {shown:?}); use \
+         fetch in CORS mode from an origin in access.allowed_origins, or open the address directly"
+    );
+    Err(Refusal::new(Code::OriginRefused, detail))
+}
+
+/// Sent by browsers, and not changeable by pages: how the origin of the page relates to ours, and what the request is for.
+const FETCH_SITE: &str = "sec-fetch-site";
+const FETCH_MODE: &str = "sec-fetch-mode";
+const FETCH_DESTINATION: &str = "sec-fetch-dest";
 
 /// The detail of a refused origin, with the setting that allows it. It is for the developer of the page.
 fn origin_refused(shown: &str, host: &str, allowed: &[String]) -> String {
@@ -230,12 +255,24 @@ mod tests {
 
     /// Returns `Ok(true)` for a page of another origin that is allowed.
     fn check(allows_anonymous: bool, host: Option<&str>, origin: Option<&str>) -> Result<bool, Code> {
+        check_with(allows_anonymous, host, origin, &[])
+    }
+
+    fn check_with(
+        allows_anonymous: bool,
+        host: Option<&str>,
+        origin: Option<&str>,
+        more: &[(&'static str, &str)],
+    ) -> Result<bool, Code> {
         let mut headers = HeaderMap::new();
         if let Some(host) = host {
             headers.insert(header::HOST, host.parse().unwrap());
         }
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        for (name, value) in more {
+            headers.append(*name, value.parse().unwrap());
         }
         let allowed = ["https://app.example".to_owned()];
         let rules = OriginRules {
@@ -324,5 +361,33 @@ mod tests {
         let secure = Some("https://localhost:8765");
         assert_eq!(check(false, host, secure), Ok(false));
         assert_eq!(check(true, host, secure), Err(Code::OriginRefused));
+    }
+
+    #[test]
+    fn a_request_of_a_foreign_page_without_an_origin_is_refused() {
+        let host = Some("localhost:8765");
+        let navigation = ("sec-fetch-mode", "navigate");
+        let document = ("sec-fetch-dest", "document");
+        for anybody in [true, false] {
+            for site in ["cross-site", "same-site", "anything"] {
+                let site = ("sec-fetch-site", site);
+                for more in [
+                    vec![site],
+                    vec![site, ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")],
+                    vec![site, navigation, ("sec-fetch-dest", "iframe")],
+                    vec![("sec-fetch-site", "same-origin"), site],
+                ] {
+                    assert_eq!(check_with(anybody, host, None, &more), Err(Code::OriginRefused), "{more:?}");
+                }
+                // A link to the console, in a tab of its own.
+                assert_eq!(check_with(anybody, host, None, &[site, navigation, document]), Ok(false));
+                // The origin decides where there is one.
+                let allowed = check_with(anybody, host, Some("https://app.example"), &[site]);
+                assert_eq!(allowed, Ok(true));
+            }
+            for site in ["same-origin", "none"] {
+                assert_eq!(check_with(anybody, host, None, &[("sec-fetch-site", site)]), Ok(false), "{site}");
+            }
+        }
     }
 }

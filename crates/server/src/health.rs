@@ -1,4 +1,5 @@
-//! Health routes: `/healthz` shows that the process responds, `/readyz` that the store responds and has space.
+//! Health routes: `/healthz` shows that the process responds, `/readyz` that agents are attached and that the store
+//! responds and has space.
 
 use std::sync::Arc;
 
@@ -15,6 +16,9 @@ pub(crate) async fn alive() -> Response {
 }
 
 pub(crate) async fn ready(State(tenants): State<Arc<Tenants>>) -> Response {
+    if tenants.awaits_agents() {
+        return health_response(StatusCode::SERVICE_UNAVAILABLE, "no agent executes runs yet");
+    }
     match tenants.ready().await {
         Ok(()) => health_response(StatusCode::OK, "ready"),
         Err(error) if error.code() == Code::StoreFull => {

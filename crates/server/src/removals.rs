@@ -35,6 +35,7 @@ pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next
     });
     let response = next.run(request).await;
     let status = recount_face_aep::status_of(&response);
+    let removal = removal.filter(|_| response.extensions().get::<recount_face_aep::DryRun>().is_none());
     match removal {
         Some(mut facts) if status.is_success() || status.is_server_error() => {
             // A replayed response is recorded too: the process may have died before the first record.

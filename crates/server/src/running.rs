@@ -52,11 +52,31 @@ pub struct Running {
     pub(crate) gate: Gate,
 }
 
+/// Bound addresses of a server that accepts no connection yet.
+pub(crate) struct Listeners {
+    bound: Vec<(TcpListener, ServerContext)>,
+    full: Router,
+    world: World,
+}
+
+impl Listeners {
+    /// Accepts connections, including those that were opened before.
+    pub(crate) fn start(self) {
+        for (listener, context) in self.bound {
+            listen::start(listener, context, self.full.clone(), &self.world);
+        }
+    }
+}
+
 impl Running {
     /// Binds an address, opens the engine on a store, and listens.
     #[boxed]
     pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
-        Running::on(bind_server(bind).await?, store, world, None, ServerSettings::default(), shapes()).await
+        let (running, listeners) =
+            Running::on(bind_server(bind).await?, store, world, None, ServerSettings::default(), shapes())
+                .await?;
+        listeners.start();
+        Ok(running)
     }
 
     /// The same with a home, so that operators can request backups and health checks, and with rules of
@@ -70,10 +90,13 @@ impl Running {
         access: Access,
     ) -> Result<Self, StartError> {
         let entry = ServerSettings { access, ..ServerSettings::default() };
-        Running::on(bind_server(bind).await?, store, world, Some(home), entry, shapes()).await
+        let (running, listeners) =
+            Running::on(bind_server(bind).await?, store, world, Some(home), entry, shapes()).await?;
+        listeners.start();
+        Ok(running)
     }
 
-    /// The same on a bound address; early connections wait until the engine is open.
+    /// The same on a bound address; connections wait for [`Listeners::start`].
     #[boxed]
     pub(crate) async fn on(
         listener: TcpListener,
@@ -82,7 +105,7 @@ impl Running {
         home: Option<Home>,
         entry: ServerSettings,
         redactor: Arc<Redactor>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<(Self, Listeners), StartError> {
         let room_listener = match entry.aaep.rooms.bind {
             None => None,
             Some(bind) => {
@@ -131,16 +154,17 @@ impl Running {
         };
         let router = router(sources, home, &gate, aaep.rooms.access);
         let clock = world.clock.clone();
+        let mut bound = Vec::new();
         let mut room_address = None;
         if let Some(listener) = room_listener {
             let address = address_of(&listener)?;
             let router = listeners::at_root(router.clone(), aaep.rooms.at_root(), address);
             let context = ServerContext { router, connections: connections.clone(), clock: clock.clone() };
-            listen::start(listener, context, full.clone(), &world);
+            bound.push((listener, context));
             room_address = Some(address);
         }
-        listen::start(listener, ServerContext { router, connections, clock }, full, &world);
-        Ok(Running { address, room_address, engine, gate })
+        bound.push((listener, ServerContext { router, connections, clock }));
+        Ok((Running { address, room_address, engine, gate }, Listeners { bound, full, world }))
     }
 
     /// Stops accepting, ends streams, lets writers finish, and closes the store.

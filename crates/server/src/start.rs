@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
-use recount_log::{Fault, MemoryStore, Store};
+use recount_log::{Fault, FaultKind, MemoryStore, Store};
 use recount_log_sqlite::SqliteStore;
 use recount_run::{CancelledBy, Command};
 use recount_world::World;
@@ -16,16 +16,41 @@ use crate::agents::{self, AgentPool};
 use crate::boxed;
 use crate::config::{Config, LogFormat, Options};
 use crate::files::limit_text;
-use crate::running::{ServerSettings, bind_server};
+use crate::running::{Listeners, ServerSettings, bind_server};
 use crate::{Files, Running, StartError, backup, limits, logging};
+
+/// The file of a data folder that notes the process and the address of the server that uses it.
+const ADDRESS: &str = "address";
 
 /// Opens the store that the configuration names.
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
     check_folder(&config.data)?;
-    let store = open_store_or_fault(config).map_err(|fault| StartError::failed(fault.to_string()))?;
+    let store =
+        open_store_or_fault(config).map_err(|fault| StartError::failed(in_use(&config.data, &fault)))?;
     // This process holds the folder now.
     backup::clear(&config.data);
     Ok(store)
+}
+
+/// Why a store cannot be opened, with the address of the server that uses it.
+fn in_use(data: &Path, fault: &Fault) -> String {
+    let read = |name: &str| std::fs::read_to_string(data.join(name)).unwrap_or_default();
+    let (holder, noted) = (read("lock"), read(ADDRESS));
+    match noted.trim().split_once(' ') {
+        Some((process, url)) if fault.kind == FaultKind::Locked && process == holder.trim() => {
+            format!("{fault}; it is the server at {url}: to use it, add --url {url}")
+        }
+        _ => fault.to_string(),
+    }
+}
+
+/// Notes where this process listens, for programs that find its data folder in use. Without the note nothing but that
+/// is missing.
+fn note_address(data: &Path, running: &Running) {
+    let note = format!("{} http://{}\n", std::process::id(), running.address);
+    if let Err(error) = std::fs::write(data.join(ADDRESS), note) {
+        tracing::warn!(%error, "cannot note the address of this server in its data folder");
+    }
 }
 
 /// Refuses an incomplete data folder, in cases that the store itself cannot detect.
@@ -102,17 +127,9 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
     let files = Files::raise();
     keep_pages_small();
     runtime.block_on(async {
-        let (running, pool) = assemble(config, world, registry, redactor).await?;
-        let unfinished = unfinished(&running).await?;
-        for left in &unfinished {
-            tracing::info!(
-                run = left.run,
-                status = left.status,
-                tenant = left.tenant,
-                "resuming an unfinished run"
-            );
-        }
-        attach_agents(&running, pool).await?;
+        let (running, listeners, pool) = assemble(config, world, registry, redactor).await?;
+        let unfinished = begin(&running, listeners, pool).await?;
+        note_address(&config.data, &running);
         announce(config, &running, &unfinished);
         report_limits(files);
         stop_signal().await?;
@@ -126,6 +143,27 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
         }
         Ok(())
     })
+}
+
+/// Resumes unfinished runs and accepts connections. The agents come first: no client may see a server that refuses own
+/// runs because it has just started.
+async fn begin(
+    running: &Running,
+    listeners: Listeners,
+    pool: Arc<AgentPool>,
+) -> Result<Vec<Unfinished>, StartError> {
+    let unfinished = unfinished(running).await?;
+    for left in &unfinished {
+        tracing::info!(
+            run = left.run,
+            status = left.status,
+            tenant = left.tenant,
+            "resuming an unfinished run"
+        );
+    }
+    attach_agents(running, pool).await?;
+    listeners.start();
+    Ok(unfinished)
 }
 
 /// Secrets that the configuration holds or names, besides those of `[redaction]`.
@@ -194,7 +232,7 @@ impl EmbeddedServer {
     }
 }
 
-/// Starts a server within this program, configured as `serve` would be. No run is executed until
+/// Starts a server within this program, configured as `serve` would be. No run is executed, and `/readyz` is 503, until
 /// [`EmbeddedServer::work`] is called. The caller ends it with [`Running::stop`].
 #[boxed]
 pub async fn start_embedded(options: Options) -> Result<EmbeddedServer, StartError> {
@@ -207,8 +245,10 @@ pub async fn start_embedded(options: Options) -> Result<EmbeddedServer, StartErr
     notes.iter().for_each(|words| tracing::warn!("{words}"));
     // The limits do not matter here: a server for one run has few connections.
     Files::raise();
-    let (running, pool) = assemble(&config, world, registry, redactor).await?;
+    let (running, listeners, pool) = assemble(&config, world, registry, redactor).await?;
+    listeners.start();
     let unfinished = unfinished(&running).await?;
+    note_address(&config.data, &running);
     Ok(EmbeddedServer { running, data: config.data, unfinished, pool })
 }
 
@@ -248,14 +288,14 @@ fn resumed_runs_line(unfinished: &[Unfinished]) -> Option<String> {
     (!named.is_empty()).then(|| format!("resuming unfinished runs: {}{more}", named.join(", ")))
 }
 
-/// Starts everything that is configured, and listens. No agent executes runs yet.
+/// Assembles everything that is configured. No connection is accepted and no agent executes runs yet.
 #[boxed]
 async fn assemble(
     config: &Config,
     world: World,
     registry: Registry,
     redactor: Arc<Redactor>,
-) -> Result<(Running, Arc<AgentPool>), StartError> {
+) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let listener = bind_server(config.bind).await?;
     let store: Arc<dyn Store> = match config.in_memory {
         false => Arc::new(open_store(config)?),
@@ -278,11 +318,12 @@ async fn assemble(
         profiles: pool.profiles().clone(),
         settings,
     };
-    let running = Running::on(listener, store, world, Some(home), entry, redactor).await?;
+    let (running, listeners) = Running::on(listener, store, world, Some(home), entry, redactor).await?;
     running.gate.tenants.limit_artifacts(config.artifacts);
     running.gate.tenants.set_retention(config.retention, config.sweep_every);
+    running.gate.tenants.expect_agents();
     tracing::info!("{}", pool.sandbox_summary(running.gate.allows_anonymous()));
-    Ok((running, pool))
+    Ok((running, listeners, pool))
 }
 
 /// Prints where the server listens, at every log level: programs that start a server read its address here.
@@ -353,4 +394,63 @@ async fn stop_signal() -> Result<(), StartError> {
         _ = terminate.recv() => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    fn options(data: &Path) -> Options {
+        let data = Some(data.to_owned());
+        Options { bind: Some("127.0.0.1:0".to_owned()), data, ..Options::default() }
+    }
+
+    async fn send(address: SocketAddr, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn reply(mut stream: TcpStream) -> String {
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.unwrap();
+        reply
+    }
+
+    #[tokio::test]
+    async fn the_first_request_finds_the_agents_attached() {
+        let data = tempfile::tempdir().unwrap();
+        let config = Config::settle(options(data.path()), |_| None).unwrap();
+        let world = World::real();
+        let registry = agents::registry(&config, &world).unwrap();
+        let redactor = Arc::new(Redactor::shapes());
+        let (running, listeners, pool) = assemble(&config, world, registry, redactor).await.unwrap();
+        let early = send(running.address, "/v1/policy/mcp/any/tool").await;
+        begin(&running, listeners, pool).await.unwrap();
+        let reply = reply(early).await;
+        assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+        running.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_server_that_executes_no_runs_yet_is_not_ready() {
+        let data = tempfile::tempdir().unwrap();
+        let inside = start_embedded(options(data.path())).await.unwrap();
+        let address = inside.running.address;
+        let before = reply(send(address, "/readyz").await).await;
+        assert!(
+            before.starts_with("HTTP/1.1 503") && before.contains("no agent executes runs yet"),
+            "{before}"
+        );
+        inside.work().await.unwrap();
+        let after = reply(send(address, "/readyz").await).await;
+        assert!(after.starts_with("HTTP/1.1 200"), "{after}");
+        inside.running.stop().await;
+    }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Tenants {
     quota: OnceLock<ArtifactQuota>,
     /// The agents that execute own runs, if there are any.
     agents: OnceLock<Arc<AgentPool>>,
+    /// Agents will be attached; until then the server is not ready.
+    expects_agents: OnceLock<()>,
     /// The audit trail; none without a data folder.
     audit: OnceLock<Audit>,
 }
@@ -68,6 +70,7 @@ impl Tenants {
             policy: OnceLock::new(),
             quota: OnceLock::new(),
             agents: OnceLock::new(),
+            expects_agents: OnceLock::new(),
             audit: OnceLock::new(),
         });
         for name in folders.keys().filter(|name| *name != audit::TENANT) {
@@ -166,6 +169,16 @@ impl Tenants {
     /// The retention policy, and the pause between two sweeps; nothing before [`Tenants::set_retention`].
     pub(crate) fn retention(&self) -> Option<(Policy, Duration)> {
         self.policy.get().copied()
+    }
+
+    /// To be called before connections are accepted, if [`Tenants::attach_agents`] follows.
+    pub(crate) fn expect_agents(&self) {
+        self.expects_agents.get_or_init(|| ());
+    }
+
+    /// Whether agents are still to be attached.
+    pub(crate) fn awaits_agents(&self) -> bool {
+        self.expects_agents.get().is_some() && self.agents.get().is_none()
     }
 
     /// Attaches the agents that execute the runs of all tenants, and of tenants to come.

@@ -53,8 +53,14 @@ export class Actions {
       wellAgain('action');
       if (data?.id && data.id !== this.run) location.hash = `#${data.id}`;
     } catch (error) {
+      if (error.code === 'files_not_restorable' && await this.askFiles(error)) return this.act(verb, { ...body, files: 'current' });
       trouble('action', error);
     }
+  }
+
+  /** Whether a run starts with the files as they are now, because those of its place cannot be restored. */
+  askFiles({ message }) {
+    return confirm('Start with the current files?', message, 'Start with the current files', 'Do not start');
   }
 
   async askCancel() {

@@ -2,7 +2,7 @@
 // Kinds of calls that are known add parts of their own; every other call is shown by its input and output.
 
 import { element, setText } from '../../page.js';
-import { said, visible, visibleLines } from '../../visible.js';
+import { approvedText, beginning, said, visible, visibleLines } from '../../visible.js';
 import { size } from '../time.js';
 import { PatchView } from './patches.js';
 import { picture, saver } from './pictures.js';
@@ -22,7 +22,7 @@ class CallCard extends HTMLElement {
     setText(this.stateNode, STATES[item.state] ?? visible(item.state));
     this.dataset.state = this.trouble(item) ? 'failed' : item.state;
     setText(this.nameNode, visible(item.mcp_server ? `${item.mcp_server}: ${item.mcp_tool ?? item.name}` : item.name || 'call'));
-    setText(this.lineNode, visible(callLine(item)).slice(0, LINE_LENGTH_MAX));
+    setText(this.lineNode, beginning(approvedText(callLine(item)), LINE_LENGTH_MAX));
     setText(this.outcomeNode, visible(outcomeLine(item)));
     if (this.details.open) this.fill();
   }

@@ -1,9 +1,10 @@
 // The events of one run as they come: the newest at once, those before them behind, new ones for as long as it lives.
 // Feeds the fold, and tells who listens what was new. Knows nothing of how a run looks. Look at `Feed`.
 
-import { openStream, token } from '../../entry.js';
+import { token } from '../../entry.js';
 import { ask, trouble, wellAgain } from '../../page.js';
 import { Fold } from '../fold/fold.js';
+import { live } from '../stream/live.js';
 
 /** How many of the newest events are read first; the page can be read when they are here. */
 export const NEWEST = 500;
@@ -11,9 +12,14 @@ export const NEWEST = 500;
 const RECENT_MAX = 2000;
 /** How many events before the newest are read by themselves; those before them are said to be left out. */
 const HISTORY_EVENTS_MAX = 200_000;
+/** How many events a page of new ones has at most, and how many live events wait while pages are read. */
+const PAGE = 500;
+const ARRIVED_MAX = 2000;
+/** How often the end of the run is read to close a hole before a live event. */
+const READS_MAX = 3;
 /** How long history is folded at a stretch before the page may do other things. */
 const SLICE_MS = 8;
-/** How long after a refusal the events are asked for again. */
+/** How long after a failure the events are read again, and how often while the stream is not connected. */
 const AGAIN_MS = 5000;
 
 const ENDS = /^run\.(finished|failed|cancelled)$/;
@@ -30,7 +36,7 @@ const breathe = () => new Promise((resolve) => {
 
 export class Feed {
   /// `heard` gets each new event and whether it is news or history; `changed` is called when the fold is another one;
-  /// `level` once everything up to now was heard; `missed` when events were pruned on the way to them.
+  /// `level` whenever everything up to now was heard, and whether it is the first time; `missed` when events were pruned on the way to them.
   constructor(run, { heard, changed, level, missed }) {
     this.run = run;
     this.heard = heard;
@@ -38,8 +44,12 @@ export class Feed {
     this.level = level;
     this.missed = missed;
     this.fold = new Fold();
-    this.source = null;
     this.timer = null;
+    this.poll = null;
+    // Live events that came while pages were read.
+    this.arrived = [];
+    this.started = false;
+    this.catching = false;
     this.aborting = new AbortController();
     this.closed = false;
     this.caughtUp = false;
@@ -54,7 +64,21 @@ export class Feed {
   }
 
   /** Begins where the newest events begin. */
-  async open() {
+  open() {
+    live.follow(this.run, { event: (event) => this.arrive(event), level: () => this.catchUp() });
+    this.poll = setInterval(() => {
+      if (!live.isLevel && !this.ended) this.catchUp();
+    }, AGAIN_MS);
+    this.onHide = () => this.aborting.abort();
+    this.onShow = ({ persisted }) => {
+      if (persisted) this.comeBack();
+    };
+    addEventListener('pagehide', this.onHide);
+    addEventListener('pageshow', this.onShow);
+    this.begin();
+  }
+
+  async begin() {
     try {
       const { data } = await ask(`/v1/runs/${this.run}/digest`);
       if (this.closed) return;
@@ -62,8 +86,9 @@ export class Feed {
       this.first = Math.max(data.events - NEWEST, this.kept);
       this.last = this.first - 1;
       this.whole = this.first === this.kept;
+      this.started = true;
       this.missed();
-      this.listen();
+      await this.catchUp();
     } catch (error) {
       this.again(error);
     }
@@ -73,44 +98,81 @@ export class Feed {
     // That a run was not found is said by the page; asking again would not help.
     if (this.closed || error.status === 404 || error.status === 410) return;
     trouble('events', error);
-    this.timer = setTimeout(() => (this.last < 0 ? this.open() : this.listen()), AGAIN_MS);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => (this.started ? this.catchUp() : this.begin()), AGAIN_MS);
   }
 
-  async listen() {
-    // One event is heard again: a browser that comes back after the ending needs an id to be told to stop.
-    const cursor = this.recent.length > 0 ? cursorFor(this.last) : this.last;
-    let source;
+  /** A live event. It is the next one, or some before it are read first. */
+  arrive(event) {
+    if (event.sequence <= this.last) return;
+    if (this.started && !this.catching && event.sequence === this.last + 1) {
+      this.take(event);
+      return;
+    }
+    this.arrived.push(event);
+    if (this.arrived.length > ARRIVED_MAX) this.arrived.shift();
+    this.catchUp();
+  }
+
+  /** Reads what was appended after the last event that is known. */
+  async catchUp() {
+    if (this.closed || !this.started) return;
+    if (this.catching) {
+      // What was appended since its last page is read after it.
+      this.isBehind = true;
+      return;
+    }
+    this.catching = true;
+    this.isBehind = false;
     try {
-      source = await openStream(`/v1/runs/${this.run}/events?after_sequence=${cursor}`);
+      // Events that cannot be read do not hold up those after them.
+      for (let left = READS_MAX; left > 0 && !this.closed; left -= 1) {
+        await this.readOn();
+        while (this.arrived.length > 0 && (left === 1 || this.arrived[0].sequence <= this.last + 1)) this.take(this.arrived.shift());
+        if (this.arrived.length === 0 && !this.isBehind) break;
+        this.isBehind = false;
+      }
     } catch (error) {
+      this.arrived = [];
       this.again(error);
       return;
+    } finally {
+      this.catching = false;
     }
-    if (this.closed) {
-      source.close();
-      return;
+    if (this.closed) return;
+    wellAgain('events');
+    const first = !this.caughtUp;
+    this.caughtUp = true;
+    this.level(first);
+    if (first && !this.whole) this.readBefore();
+  }
+
+  /** Reads pages up to the end of the run. */
+  async readOn() {
+    for (let more = true; more && !this.closed;) {
+      const page = await ask(`/v1/runs/${this.run}/events?after_sequence=${this.last}&limit=${PAGE}`);
+      if (this.closed) return;
+      if (page.gap) this.miss(page.gap);
+      page.data.forEach((event) => this.take(event));
+      more = page.has_more && (page.data.length > 0 || Boolean(page.gap));
     }
-    this.source = source;
-    source.onmessage = (message) => this.take(JSON.parse(message.data));
-    source.onopen = () => wellAgain('events');
-    source.addEventListener('gap', (message) => this.miss(JSON.parse(message.data)));
-    source.addEventListener('caught_up', () => {
-      const first = !this.caughtUp;
-      this.caughtUp = true;
-      this.level();
-      if (first && !this.whole) this.readBefore();
-    });
-    source.onerror = () => {
-      if (this.ended || source.readyState !== EventSource.CLOSED) return;
-      this.again(new Error('Cannot read the events of this run. Retrying.'));
-    };
+  }
+
+  /** After the back-forward cache, where reading the history was stopped. */
+  comeBack() {
+    this.aborting = new AbortController();
+    this.failed = false;
+    if (this.caughtUp && !this.whole) this.readBefore();
   }
 
   close() {
     this.closed = true;
     this.aborting.abort();
-    this.source?.close();
+    live.unfollow(this.run);
+    clearInterval(this.poll);
     clearTimeout(this.timer);
+    removeEventListener('pagehide', this.onHide);
+    removeEventListener('pageshow', this.onShow);
     wellAgain('events');
     wellAgain('history');
   }
@@ -127,6 +189,7 @@ export class Feed {
 
   /** Events were pruned while the page was on its way to them. */
   miss({ last_pruned_sequence: pruned }) {
+    if (pruned === undefined) return;
     this.kept = Math.max(this.kept, pruned + 1);
     this.last = Math.max(this.last, pruned);
     this.first = Math.max(this.first, this.kept);
@@ -142,6 +205,7 @@ export class Feed {
   async readBefore() {
     if (!this.reading) return;
     const whole = new Fold();
+    const { signal } = this.aborting;
     try {
       await this.history(this.kept, this.first, (event) => whole.apply(event));
       while (!this.closed && this.recent[0]?.sequence > whole.view.last + 1) {
@@ -154,7 +218,7 @@ export class Feed {
       this.changed();
       wellAgain('history');
     } catch (error) {
-      if (this.closed) return;
+      if (this.closed || signal.aborted) return;
       this.failed = true;
       this.changed();
       trouble('history', new Error(`Cannot load the earlier events of this run: ${error.message}`));
@@ -224,7 +288,8 @@ export class Feed {
   /** What is known of a call: `null` when it is not among the events, `undefined` while that is open. */
   call(id) {
     const call = this.fold.call(id);
-    if (call?.name) return { tool_name: call.name, input: call.input ?? call.args_summary ?? null };
+    // A summary of the arguments is not the input.
+    if (call?.name && call.input !== undefined) return { tool_name: call.name, input: call.input };
     return this.caughtUp && !this.reading ? null : undefined;
   }
 }

@@ -3,7 +3,8 @@
 
 import { element, setText } from '../../page.js';
 import { said, visible, visibleLines } from '../../visible.js';
-import { duration, exactly, money, size, tokens } from '../time.js';
+import { copyButton } from '../copy.js';
+import { duration, exactly, moment, money, size, tokens } from '../time.js';
 import './call.js';
 import { picture } from './pictures.js';
 import { PROSE_LENGTH_MAX, prose } from './prose.js';
@@ -27,9 +28,11 @@ function textNode(item, context, name) {
   const title = element('span', name);
   const body = element('div', undefined, { className: 'prose' });
   const whole = element('button', '', { type: 'button', className: 'quiet' });
-  const node = article(item, [head(item, title, context), body, whole]);
   let all = false;
   let now = item;
+  const top = head(item, title, context);
+  top.insertBefore(copyButton('Copy', () => now.text ?? ''), top.lastChild);
+  const node = article(item, [top, body, whole]);
   const update = (told) => {
     now = told;
     const text = now.text ?? '';
@@ -97,7 +100,7 @@ function promptNode(item, context) {
   const node = article(item, [head(item, first.name, context), question, outcome, comment, answer]);
   const update = (now) => {
     const words = promptWords(now);
-    setText(outcome, visible(words.outcome));
+    setText(outcome, visible(`${words.outcome}${now.answered_at ? `, ${moment(now.answered_at)}` : ''}`));
     setText(comment, visibleLines(words.comment));
     comment.hidden = words.comment === '';
     answer.hidden = now.state !== 'pending' || context.fold().view.ending !== null;

@@ -5,9 +5,11 @@ import { EventList } from '../../account.js';
 import { byId, element } from '../../page.js';
 import { visible, visibleJson } from '../../visible.js';
 import { onSetting, setting } from '../settings.js';
+import { CHANGES_A_RUN } from '../stream/hub.js';
 import { counted } from '../time.js';
 import { Sentences, announce, tell } from '../voice.js';
 import { Actions } from './actions.js';
+import { ChangesView } from './changes.js';
 import { CostView } from './cost.js';
 import { Feed } from './feed.js';
 import { Panel } from './panel.js';
@@ -19,7 +21,7 @@ import { isUnseen, prunedWords, unloadedWords } from './words.js';
 /** JSON that is longer is cut where it is shown; the events have all of it. */
 const JSON_LENGTH_MAX = 200_000;
 
-const VIEWS = [['', 'Transcript'], ['timeline', 'Timeline'], ['cost', 'Cost'], ['events', 'Events']];
+const VIEWS = [['', 'Transcript'], ['timeline', 'Timeline'], ['cost', 'Cost'], ['changes', 'Changes'], ['events', 'Events']];
 /** Up to which level a reader hears of a run. */
 const WISHES = { quiet: ALWAYS, answers: ANSWERS, everything: EVERYTHING };
 /** Tables are drawn anew at most this often while events come. */
@@ -44,7 +46,7 @@ export class RunPage {
     this.feed = new Feed(run, {
       heard: (event, news) => this.hear(event, news),
       changed: () => this.replaced(),
-      level: () => this.level(),
+      level: (first) => this.level(first),
       missed: (pruned) => this.missed(pruned),
     });
     this.context = {
@@ -60,7 +62,7 @@ export class RunPage {
     };
     this.actions = new Actions(run, { feed: this.feed, announce });
     this.panel = new Panel();
-    this.views = { '': new Transcript(this.context), timeline: new TimelineView(this.context), cost: new CostView(this.context) };
+    this.views = { '': new Transcript(this.context), timeline: new TimelineView(this.context), cost: new CostView(this.context), changes: new ChangesView(run) };
     this.events = new EventList(this.feed);
     this.view = null;
     byId('actions').replaceChildren(this.actions.node);
@@ -127,12 +129,15 @@ export class RunPage {
     const before = this.actions.canRetry();
     this.actions.show(run);
     this.panel.show(run);
+    this.views.changes.describe(run);
+    // Only a copy can have changes that are not in the folder.
+    this.links[VIEWS.findIndex(([name]) => name === 'changes')].hidden = run.workspace_mode !== 'clone';
     // Headings and checkpoints offer more when the run has ended.
     if (before !== this.actions.canRetry()) this.redraw();
   }
 
   hear(event, news) {
-    if (/^(run\.|approval\.|clarification\.|handoff\.|turn\.completed)/.test(event.type)) this.changes();
+    if (CHANGES_A_RUN.test(event.type)) this.changes();
     if (event.type === 'assistant.tool_call_proposed' && news) this.known();
     if (this.view === 'events') this.events.take(event);
     if (news) this.speak(event);
@@ -202,9 +207,9 @@ export class RunPage {
     if (this.view === '' && wanted !== null) this.views[''].goTo(wanted);
   }
 
-  level() {
+  level(first) {
     // What was said before the page came is not said again.
-    for (const item of this.feed.fold.view.items) if (item.kind === 'text' && !item.complete) this.sentences.skip(item);
+    if (first) for (const item of this.feed.fold.view.items) if (item.kind === 'text' && !item.complete) this.sentences.skip(item);
     this.known();
     this.events.showBounds();
     // Only now it is known whether there is nothing to show.

@@ -2,9 +2,13 @@
 
 import { element } from '../../page.js';
 import { said, visible } from '../../visible.js';
+import { copyButton } from '../copy.js';
 import { costOf, kindOf } from '../runs.js';
 import { count, moment } from '../time.js';
 import { modeWords } from './words.js';
+
+/** The same as in the style sheet. */
+const SMALL = '(max-width: 60rem), (max-height: 31.99rem)';
 
 const MARKS = { completed: '✓', in_progress: '▸', pending: '·' };
 const SPOKEN = { completed: 'done', in_progress: 'in progress', pending: 'to do' };
@@ -12,7 +16,8 @@ const SPOKEN = { completed: 'done', in_progress: 'in progress', pending: 'to do'
 export class Panel {
   constructor() {
     this.todos = element('section', undefined, { className: 'todos', hidden: true });
-    this.facts = element('section');
+    // On a small screen what happens comes first.
+    this.facts = element('details', undefined, { className: 'about', open: !matchMedia(SMALL).matches });
     this.lineage = element('section', undefined, { hidden: true });
     this.node = element('aside', [this.todos, this.facts, this.lineage], { className: 'panel' });
     this.node.setAttribute('aria-label', 'About this run');
@@ -21,19 +26,20 @@ export class Panel {
 
   /** The run as the server lists it. */
   show(run) {
-    const rows = [['Kind', run.driver === 'external' ? 'recorded' : kindOf(run)],
+    const rows = [['Run', run.id], ['Kind', run.driver === 'external' ? 'recorded' : kindOf(run)],
       ['Agent', [run.agent_name, run.agent_version].filter(Boolean).join(' ')], ['Recorded from', run.source ?? ''], ['Model', [run.provider, run.model].filter(Boolean).join('/')],
       ['Started', moment(run.started_at ?? run.created_at)], ['Ended', run.ended_at && moment(run.ended_at)],
       ['Cost', costOf(run) || 'unknown'], ['Tokens', run.input_tokens ? `${count(run.input_tokens)} in, ${count(run.output_tokens)} out` : ''],
       ['Turns', run.turns ? count(run.turns) : ''], ['Folder', run.workspace_path && `${run.workspace_path}${run.workspace_mode ? ` (${modeWords(run.workspace_mode)})` : ''}`]];
     const list = element('dl', rows.filter(([, words]) => words).map(([name, words]) => element('div', [element('dt', name), element('dd', said(words))])), { className: 'facts' });
+    const copies = element('p', [copyButton('Copy run id', () => run.id), copyButton('Copy link', () => `${location.origin}/#${run.id}`)]);
     const links = [];
     if (run.task_id) links.push(element('li', element('a', 'All runs of this task', { href: `#?task_id=${encodeURIComponent(run.task_id)}` })));
     if (run.session_id) links.push(element('li', element('a', 'All runs of this session', { href: `#?session_id=${encodeURIComponent(run.session_id)}` })));
     if (run.prior_run_id) links.push(element('li', element('a', 'Previous run', { href: `#${run.prior_run_id}` })));
     (run.successor_run_ids ?? []).forEach((id, at, all) =>
       links.push(element('li', element('a', all.length > 1 ? `Next run (${all.length - at})` : 'Next run', { href: `#${id}` }))));
-    this.facts.replaceChildren(element('h3', 'Details'), list);
+    this.facts.replaceChildren(element('summary', element('h3', 'Details')), list, copies);
     this.lineage.hidden = links.length === 0;
     this.lineage.replaceChildren(element('h3', 'Related runs'), element('ul', links));
   }

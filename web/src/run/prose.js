@@ -6,6 +6,8 @@ import { visible, visibleLines } from '../../visible.js';
 
 /** Text longer than this is shown up to here at first. */
 export const PROSE_LENGTH_MAX = 40_000;
+/** How many columns a table has at most. */
+const CELLS_MAX = 50;
 
 /** Parts of one paragraph: code and bold. */
 function inline(text) {
@@ -42,12 +44,48 @@ function paragraph(lines) {
   return element('p', inline(lines.join('\n')), { dir: 'auto' });
 }
 
+/** The cells of a line of a table, or `null`. A bar in code, or one that is escaped, ends no cell. */
+function cellsOf(line) {
+  if (line === undefined || !line.includes('|')) return null;
+  const inner = line.trim().replace(/^\|/, '').replace(/(?<!\\)\|$/, '');
+  return (inner.match(/(?:`[^`]*`|\\\||[^|])*(?:\||$)/g) ?? []).slice(0, CELLS_MAX).map((cell) => cell.replace(/\|$/, '').replaceAll('\\|', '|').trim())
+    .filter((_cell, at, all) => at < all.length - 1 || inner.endsWith('|') || all[at] !== '');
+}
+
+/** How the columns are aligned, if the line is the second one of a table. */
+function columnsOf(line) {
+  const cells = cellsOf(line);
+  if (!cells || cells.length === 0 || !cells.every((cell) => /^:?-+:?$/.test(cell))) return null;
+  return cells.map((cell) => (/^:-*:$/.test(cell) ? 'center' : cell.endsWith(':') ? 'end' : ''));
+}
+
+/** A table of Markdown; cells that are missing are empty, and there are no more than the head has. */
+function tableOf(lines, columns) {
+  const row = (line, name) => {
+    const cells = cellsOf(line) ?? [line];
+    return element('tr', columns.map((align, at) => element(name, inline(cells[at] ?? ''), { className: align, dir: 'auto', ...(name === 'th' ? { scope: 'col' } : {}) })));
+  };
+  const table = element('table', [element('thead', row(lines[0], 'th')), element('tbody', lines.slice(2).map((line) => row(line, 'td')))]);
+  const box = element('div', table, { className: 'scroll', tabIndex: 0 });
+  box.setAttribute('role', 'group');
+  box.setAttribute('aria-label', 'Table');
+  return box;
+}
+
 /** The elements of a text. */
 export function prose(text) {
   const made = [];
   let lines = [];
   const flush = () => {
-    // A list may begin right below a sentence.
+    // A table or a list may begin right below a sentence.
+    const head = lines.findIndex((line, index) => cellsOf(line) && columnsOf(lines[index + 1])?.length === cellsOf(line).length);
+    if (head >= 0) {
+      const table = lines.slice(head);
+      lines = lines.slice(0, head);
+      flush();
+      made.push(tableOf(table, columnsOf(table[1])));
+      return;
+    }
     const at = lines.findIndex((line, index) => index > 0 && isItem(line) && !isItem(lines[0]));
     if (at > 0) made.push(paragraph(lines.slice(0, at)), paragraph(lines.slice(at)));
     else if (lines.length > 0) made.push(paragraph(lines));

@@ -2,6 +2,7 @@
 
 import { element, setText } from '../../page.js';
 import { visible } from '../../visible.js';
+import { copyButton } from '../copy.js';
 import { counted, size } from '../time.js';
 import { classesOf, styledLines } from './ansi.js';
 
@@ -50,6 +51,7 @@ export class OutputPane {
   constructor() {
     fields += 1;
     this.command = element('pre', '', { className: 'command', dir: 'ltr', tabIndex: 0 });
+    this.copy = copyButton('Copy the command', () => this.item.shell.argv.join(' '));
     this.pane = element('pre', '', { className: 'terminal', dir: 'ltr', tabIndex: 0 });
     this.pane.setAttribute('aria-label', 'Output');
     this.pane.setAttribute('role', 'group');
@@ -62,7 +64,7 @@ export class OutputPane {
       element('span', [this.follow, element('label', 'Follow', { htmlFor: this.follow.id })], { className: 'pair' }), this.all,
     ], { className: 'tools' });
     this.exit = element('p', '', { className: 'quiet' });
-    this.node = element('div', [this.command, this.tools, this.pane, this.exit], { className: 'shell part' });
+    this.node = element('div', [this.command, this.copy, this.tools, this.pane, this.exit], { className: 'shell part' });
     this.lengthMax = TAIL_LENGTH;
     this.drawn = -1;
     this.timer = null;
@@ -83,6 +85,7 @@ export class OutputPane {
     const { shell } = item;
     setText(this.command, visible(`$ ${shell.argv.join(' ')}`));
     this.command.hidden = shell.argv.length === 0;
+    this.copy.hidden = this.command.hidden;
     const running = shell.exit_code === undefined && !item.ended_at;
     this.follow.parentElement.hidden = !running;
     setText(this.exit, visible(this.ending(shell)));

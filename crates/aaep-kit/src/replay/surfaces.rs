@@ -26,6 +26,7 @@ pub(super) fn routes(playback: Arc<Playback>) -> Router {
         legacy: Some(LegacySurface { base: "", sessions: false }),
         manifest: false,
         message_bytes_max: limits::REPLAY_BODY_BYTES_MAX,
+        body_wait: None,
         write_bytes: limits::REPLAY_CHUNK_BYTES,
         heartbeat: Some(limits::REPLAY_HEARTBEAT),
         sockets: Sockets::Strict { handshake_wait: Some(limits::REPLAY_HANDSHAKE_WAIT) },

@@ -70,6 +70,7 @@ impl ScriptedSurfaces {
             legacy: Some(LegacySurface { base: "", sessions: true }),
             manifest: true,
             message_bytes_max: limits::SCRIPTED_BODY_BYTES_MAX,
+            body_wait: None,
             write_bytes: 0,
             heartbeat: (!hub.is(Fault::HeartbeatMissing)).then_some(heartbeat),
             sockets: Sockets::Strict { handshake_wait: None },
@@ -269,7 +270,7 @@ impl Producer for ScriptedSurfaces {
             Problem::SubprotocolMissing => {
                 text(StatusCode::BAD_REQUEST, "the subprotocol aaep.v1 is required\n")
             }
-            Problem::TooLarge => problem.response(),
+            Problem::TooLarge | Problem::Slow => problem.response(),
         }
     }
 }

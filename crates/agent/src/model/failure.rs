@@ -54,7 +54,10 @@ pub(super) fn of_status(
         .filter(|error_code| !error_code.is_empty())
         .map(|error_code| format!(" {}", cut(error_code)));
     let text = if text.is_empty() { String::new() } else { format!(": {}", cut(text)) };
-    let message = format!("{provider} returned {status}{}{text}{what_to_do}", error_code.unwrap_or_default());
+    let again =
+        wait.map_or_else(String::new, |wait| format!("; retry after {} s", wait.as_secs_f64().ceil()));
+    let error_code = error_code.unwrap_or_default();
+    let message = format!("{provider} returned {status}{error_code}{text}{what_to_do}{again}");
     Failure { status: Some(status), retry_after: wait, ..plain(code, message) }
 }
 

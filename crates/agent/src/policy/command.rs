@@ -9,6 +9,7 @@
 mod bounds;
 mod inner;
 mod numbers;
+pub(super) mod programs;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,12 @@ pub(crate) struct CommandLine {
     pub(crate) unjudged: Option<&'static str>,
     /// Whether it sets a variable that changes what later commands are, such as `PATH`.
     pub(crate) twisted: bool,
+    /// Whether an interpreter is given code in the line, which is not read.
+    pub(crate) has_code: bool,
+    /// Values of variables that select a program.
+    named: Vec<String>,
+    /// Whether a condition relies on the output of a program that prints only numbers.
+    counts: bool,
     numbers: Numbers,
     /// The depth of the commands whose `[[` is not closed yet.
     condition: Option<usize>,
@@ -51,6 +58,8 @@ pub(crate) struct Command {
     pub(crate) raised: bool,
     /// Whether it only runs commands that are listed too.
     pub(crate) wraps: bool,
+    /// Whether it was found among the arguments of another program.
+    is_named: bool,
 }
 
 /// One word. A part that is only known when the shell runs is a `$` in `text`.
@@ -220,6 +229,12 @@ impl CommandLine {
             line.cannot_judge("it has characters that may be invisible or displayed differently");
         }
         line.add(text, 0);
+        for value in std::mem::take(&mut line.named) {
+            line.find_in_text(&value, 1);
+        }
+        if line.counts && line.twisted {
+            line.cannot_judge("a condition has words that are known only when it runs");
+        }
         if line.condition.is_some() {
             line.cannot_judge("a condition is not closed");
         }
@@ -326,5 +341,11 @@ pub(crate) fn twists(set: &str) -> bool {
         "LESSOPEN=",
         "RIPGREP_CONFIG_PATH=",
     ];
-    NAMES.iter().any(|name| set.starts_with(name))
+    /// Ends of the names of variables that hold a program, such as `GIT_PAGER` and `RUSTC_WRAPPER`.
+    const ENDS: &[&str] = &[
+        "PAGER", "EDITOR", "VISUAL", "COMMAND", "CMD", "WRAPPER", "SHELL", "BROWSER", "ASKPASS", "_RSH",
+        "PROGRAM",
+    ];
+    let (name, _) = set.split_once('=').unwrap_or((set, ""));
+    NAMES.iter().any(|start| set.starts_with(start)) || ENDS.iter().any(|end| name.ends_with(end))
 }

@@ -14,6 +14,10 @@ pub const COMMAND_DEPTH_MAX: usize = 8;
 /// it needs approval.
 pub const COMMAND_WRAPPERS_MAX: usize = 8;
 
+/// Words that count as the command of a program that is named among the arguments of another program. Later words do not
+/// count.
+pub const NAMED_WORDS_MAX: usize = 24;
+
 /// Bytes of text and words that are processed to read one command line, counted each time. A line that needs more
 /// cannot be judged completely, so it needs approval. The longest line may be read about eight times, once for each
 /// command that is part of another.

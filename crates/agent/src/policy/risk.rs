@@ -6,7 +6,11 @@
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 
+use std::path::{Component, Path};
+
+use crate::policy::command::programs::is_reader;
 use crate::policy::command::{Command, CommandLine, Word, base, is_installed, twists};
+use crate::policy::{Setting, WorkspaceMode};
 
 /// The risk level, the reversibility, and the consequence in a sentence.
 pub type Risk = (RiskLevel, Reversibility, &'static str);
@@ -29,24 +33,84 @@ const REBUILT: Risk = (RiskLevel::Medium, Reversibility::PartiallyReversible, "D
 const REMOVES: Risk = (RiskLevel::High, Reversibility::Irreversible, "Deletes files.");
 const DISCARDS: Risk =
     (RiskLevel::High, Reversibility::Irreversible, "Discards uncommitted or unpublished work.");
+const OVERWRITES: Risk = (RiskLevel::High, Reversibility::Irreversible, "Overwrites files.");
+const PERMITS: Risk =
+    (RiskLevel::High, Reversibility::PartiallyReversible, "Changes the permissions of many files.");
+const FORGETS: Risk =
+    (RiskLevel::High, Reversibility::Irreversible, "Deletes commits or stashes of the git repository.");
+const OUTSIDE: Risk =
+    (RiskLevel::High, Reversibility::Irreversible, "Changes or deletes files outside of the folder.");
 const PUBLISHES: Risk =
     (RiskLevel::High, Reversibility::Irreversible, "Publishes something or changes a remote service.");
-const DESTROYS: Risk =
-    (RiskLevel::High, Reversibility::Irreversible, "Overwrites data on a device or in a file.");
+const DESTROYS: Risk = (RiskLevel::High, Reversibility::Irreversible, "Overwrites data on a device.");
+const DELETES: Risk =
+    (RiskLevel::High, Reversibility::Irreversible, "Deletes containers, databases or resources.");
 const RUNS_FOREIGN: Risk = (RiskLevel::High, Reversibility::Irreversible, "Downloads and runs a program.");
 const RAISES: Risk = (RiskLevel::High, Reversibility::Irreversible, "Runs with the rights of another user.");
+const CREDENTIALS: Risk = (RiskLevel::High, Reversibility::Irreversible, "Reads or changes credentials.");
 const DROPS: Risk = (RiskLevel::High, Reversibility::Irreversible, "Deletes data from a database.");
 const STOPS: Risk =
     (RiskLevel::High, Reversibility::PartiallyReversible, "Stops the machine or its services.");
-const PERMITS: Risk =
-    (RiskLevel::High, Reversibility::PartiallyReversible, "Changes the permissions of many files.");
 const REMOTE: Risk = (RiskLevel::High, Reversibility::Irreversible, "Acts on another machine.");
 
-/// Assesses a shell command line.
+/// The same in a copy, which confines it, so that it can be undone.
+const IN_COPY: &[(Risk, &str)] = &[
+    (REMOVES, "Deletes files of the copy. Your folder keeps its files."),
+    (DISCARDS, "Discards changes in the copy. Your folder does not change."),
+    (OVERWRITES, "Overwrites files of the copy. Your folder keeps its files."),
+    (PERMITS, "Changes the permissions of many files of the copy."),
+];
+
+/// How far the effects of a command line reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// It only reads.
+    Reading,
+    /// It changes files of its folder.
+    Folder,
+    /// It runs programs whose effects are unknown.
+    Programs,
+    /// It leaves the folder, or cannot be judged.
+    Outside,
+}
+
+impl Reach {
+    fn of(risk: Risk) -> Reach {
+        if risk == READS {
+            Reach::Reading
+        } else if risk == BUILDS || risk == UNKNOWN {
+            Reach::Programs
+        } else if risk == RECORDS || is_about_files(risk) {
+            Reach::Folder
+        } else {
+            Reach::Outside
+        }
+    }
+}
+
+/// Whether the risk is what becomes of files.
+fn is_about_files(risk: Risk) -> bool {
+    risk == CHANGES || risk == REBUILT || IN_COPY.iter().any(|(known, _)| *known == risk)
+}
+
+/// Assesses a shell command line that runs in an unknown folder.
 pub fn command_risk(text: &str) -> Risk {
-    let line = CommandLine::read(text);
+    line_risk(&CommandLine::read(text), None).0
+}
+
+/// Assesses a command line in the setting of its run.
+pub(crate) fn line_risk(line: &CommandLine, setting: Option<&Setting>) -> (Risk, Reach) {
     let mut worst: Option<Risk> = None;
+    let mut reach = Reach::Reading;
+    let is_copy =
+        setting.is_some_and(|setting| setting.workspace_mode == WorkspaceMode::Clone && setting.sandboxed);
+    let root = setting.map(|setting| setting.root.as_path());
     let mut take = |risk: Risk| {
+        reach = reach.max(Reach::of(risk));
+        let confined = IN_COPY.iter().find(|(known, _)| is_copy && *known == risk);
+        let risk = confined.map_or(risk, |(_, consequence)| {
+            (RiskLevel::Medium, Reversibility::PartiallyReversible, consequence)
+        });
         // Of two equal risks the first is returned, unless it is unspecific.
         if worst
             .is_none_or(|worst| (risk.0, risk.1) > (worst.0, worst.1) || worst == READS && risk.0 == worst.0)
@@ -59,11 +123,17 @@ pub fn command_risk(text: &str) -> Risk {
         if fetches && runs_its_input(command) {
             take(RUNS_FOREIGN);
         } else if !command.wraps || command.raised {
-            take(of(command));
+            take(of(command, root));
         }
     }
     for target in &line.redirects {
-        take(if is_device(target) { DESTROYS } else { CHANGES });
+        take(if is_device(target) {
+            DESTROYS
+        } else if leaves(target, root) {
+            OUTSIDE
+        } else {
+            CHANGES
+        });
     }
     if line.twisted {
         take(UNKNOWN);
@@ -71,7 +141,64 @@ pub fn command_risk(text: &str) -> Risk {
     if line.unjudged.is_some() {
         take(UNJUDGED);
     }
-    worst.unwrap_or(UNKNOWN)
+    let risk = worst.unwrap_or(UNKNOWN);
+    (risk, if worst.is_none() { Reach::Programs } else { reach })
+}
+
+/// Whether a path is outside of the folder `root`, of the private `/tmp` of a command, and of `/dev`.
+fn leaves(text: &str, root: Option<&Path>) -> bool {
+    let path = Path::new(text);
+    let own = [root.unwrap_or(Path::new("")), Path::new("/tmp"), Path::new("/dev")];
+    let below =
+        own.iter().filter(|folder| folder.is_absolute()).find_map(|folder| path.strip_prefix(folder).ok());
+    let mut depth = 0_i32;
+    text.starts_with('~')
+        || path.is_absolute() && below.is_none_or(|below| below == Path::new(""))
+        || below.unwrap_or(path).components().any(|part| {
+            depth += match part {
+                Component::Normal(_) => 1,
+                Component::ParentDir => -1,
+                Component::Prefix(_) | Component::RootDir | Component::CurDir => 0,
+            };
+            depth < 0
+        })
+}
+
+/// The files that a program changes, of its arguments.
+fn changed<'a>(name: &str, args: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let only_last = matches!(name, "cp" | "install" | "ln");
+    let files =
+        args.iter().map(|arg| arg.strip_prefix("of=").unwrap_or(arg)).filter(|arg| !arg.starts_with('-'));
+    let skipped = if only_last { files.clone().count().saturating_sub(1) } else { 0 };
+    files.skip(skipped)
+}
+
+/// Whether an argument is a file outside of the folder that usually has credentials.
+fn names_credentials(args: &[&str], root: Option<&Path>) -> bool {
+    const PARTS: &[&str] = &[
+        ".ssh",
+        ".aws",
+        ".gnupg",
+        ".netrc",
+        ".npmrc",
+        ".pypirc",
+        ".kube",
+        ".docker",
+        ".git-credentials",
+        "gcloud",
+        "credentials",
+        "credentials.toml",
+        "shadow",
+        "id_rsa",
+        "id_ed25519",
+        "environ",
+    ];
+    args.iter().any(|arg| {
+        let path = arg.rsplit(['=', '@']).next().unwrap_or(arg);
+        path.contains('/')
+            && path.split('/').any(|part| PARTS.contains(&part))
+            && (path.starts_with('$') || leaves(path, root))
+    })
 }
 
 fn name(command: &Command) -> &str {
@@ -92,15 +219,20 @@ fn is_device(path: &str) -> bool {
     path.starts_with("/dev/") && !matches!(path, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty")
 }
 
-fn of(command: &Command) -> Risk {
+fn of(command: &Command, root: Option<&Path>) -> Risk {
     if command.raised {
         return RAISES;
     }
     let Some((_, args)) = command.words.split_first() else { return READS };
     let args: Vec<&str> = args.iter().map(|word| &**word).collect();
     let name = name(command);
-    let risk =
+    let mut risk =
         if depends_on_dynamic_word(name, &command.words[1..]) { UNJUDGED } else { by_name(name, &args) };
+    if names_credentials(&args, root) {
+        risk = CREDENTIALS;
+    } else if name != "git" && is_about_files(risk) && changed(name, &args).any(|path| leaves(path, root)) {
+        risk = OUTSIDE;
+    }
     // A variable may select another program, and another program may have a known name.
     let other = command.sets.iter().any(|set| twists(set)) || !is_installed(&command.words[0]);
     if risk.0 == RiskLevel::Low && other { UNKNOWN } else { risk }
@@ -178,15 +310,148 @@ fn by_name(name: &str, args: &[&str]) -> Risk {
         return if reader_writes(name, args) { UNKNOWN } else { READS };
     }
     if database(args, name) {
-        return DROPS;
+        return if name == "sqlite3" { OVERWRITES } else { DROPS };
     }
     let is_query = name == "command" && has("-v");
     if is_query || args.len() == 1 && matches!(args[0], "--version" | "--help") {
         return READS;
     }
+    if let Some(package) = package(name, args) {
+        return package_risk(package);
+    }
     let risk = system_program_risk(name, args, first);
     let risk = risk.or_else(|| build_program_risk(name, args, first));
-    risk.or_else(|| remote_program_risk(name, args, first)).unwrap_or(UNKNOWN)
+    let risk = risk.or_else(|| remote_program_risk(name, args, first)).unwrap_or(UNKNOWN);
+    if risk == UNKNOWN && name != "git" { by_verb(name, args) } else { risk }
+}
+
+/// The arguments after a verb that runs a program of a package, which is downloaded if it is not installed.
+fn package<'a>(name: &str, args: &'a [&'a str]) -> Option<&'a [&'a str]> {
+    let verbs: &[&str] = match name {
+        "npx" | "bunx" | "pnpx" | "uvx" => return Some(args),
+        "npm" => &["exec", "x"],
+        "pnpm" | "yarn" | "bun" => &["dlx", "x"],
+        "pipx" => &["run"],
+        "uv" if args.first() == Some(&"tool") => &["run"],
+        _ => return None,
+    };
+    let at = args.iter().position(|arg| !arg.starts_with('-') && *arg != "tool")?;
+    verbs.contains(&args[at]).then(|| &args[at + 1..])
+}
+
+/// Common tools of projects have their own risk, because they are usually installed.
+fn package_risk(args: &[&str]) -> Risk {
+    const PROJECT_TOOLS: &[&str] = &[
+        "playwright",
+        "cypress",
+        "prisma",
+        "drizzle-kit",
+        "nx",
+        "esbuild",
+        "stylelint",
+        "vue-tsc",
+        "astro",
+        "nuxt",
+        "tailwindcss",
+        "nodemon",
+        "storybook",
+        "expo",
+        "swc",
+        "babel",
+    ];
+    let is_local = args.iter().any(|arg| matches!(*arg, "--no-install" | "--no" | "--offline"));
+    let chooses = args.iter().any(|arg| {
+        let option = arg.split('=').next().unwrap_or(arg);
+        matches!(option, "-p" | "--package" | "--from" | "--spec" | "--with" | "-c" | "--call")
+    });
+    let Some(at) = args.iter().position(|arg| !arg.starts_with('-')) else { return RUNS_FOREIGN };
+    if package(args[at], &args[at + 1..]).is_some() {
+        return RUNS_FOREIGN;
+    }
+    if is_local || !chooses && (is_build_tool(args[at]) || PROJECT_TOOLS.contains(&args[at])) {
+        return by_name(args[at], &args[at + 1..]);
+    }
+    RUNS_FOREIGN
+}
+
+fn is_build_tool(name: &str) -> bool {
+    const TOOLS: &[&str] = &[
+        "pytest", "tox", "ctest", "rustc", "tsc", "eslint", "mypy", "ruff", "jest", "vitest", "mocha",
+        "prettier", "black", "flake8", "pylint", "biome", "webpack", "vite", "rollup", "turbo", "next",
+        "tsx", "ts-node", "pyright",
+    ];
+    TOOLS.contains(&name)
+}
+
+/// The risk of an unknown program by its verbs: the first words that are no options, and its own name.
+fn by_verb(name: &str, args: &[&str]) -> Risk {
+    const VERBS_MAX: usize = 3;
+    const PUBLISHING: &[&str] = &[
+        "publish",
+        "deploy",
+        "release",
+        "upload",
+        "push",
+        "submit",
+        "unpublish",
+        "yank",
+        "promote",
+        "dcommit",
+    ];
+    const DELETING: &[&str] = &[
+        "destroy",
+        "drop",
+        "flush",
+        "purge",
+        "wipe",
+        "nuke",
+        "terminate",
+        "teardown",
+        "delete",
+        "flushall",
+        "flushdb",
+    ];
+    const INSTALLING: &[&str] = &["install", "add", "i", "run", "get", "require", "exec", "use"];
+    const LOGIN: &[&str] =
+        &["login", "logout", "auth", "adduser", "credential", "credentials", "secret", "secrets", "token"];
+    let stem = |word: &str| base(word).split('.').next().unwrap_or_default().to_owned();
+    let is_script =
+        matches!(name, "sh" | "bash" | "dash" | "node" | "ruby" | "perl") || name.starts_with("python");
+    // A script is a program. Of `db:drop`, both parts may be the verb that deletes, the first one verbs of other kinds.
+    let mut verbs = vec![stem(name)];
+    let plain = args.iter().filter(|arg| !arg.starts_with('-')).take(VERBS_MAX);
+    for arg in plain.clone() {
+        verbs.extend(if is_script { vec![stem(arg)] } else { arg.split(':').map(str::to_owned).collect() });
+    }
+    let firsts: Vec<&str> = plain.filter_map(|arg| arg.split(':').next()).collect();
+    let any = |known: &[&str]| {
+        known.contains(&verbs[0].as_str())
+            || is_script && verbs.iter().any(|verb| known.contains(&verb.as_str()))
+            || firsts.iter().any(|verb| known.contains(verb))
+    };
+    let deletes = verbs.iter().any(|verb| DELETING.contains(&verb.as_str()));
+    let pair = |first: &str, second: &str| verbs.windows(2).any(|pair| pair[0] == first && pair[1] == second);
+    let is_url = |arg: &&str| {
+        arg.contains("://")
+            || ["git+", "git@", "github:", "gitlab:"].iter().any(|start| arg.starts_with(start))
+    };
+    let is_pinned =
+        |arg: &&str| arg.contains('/') && arg.contains('@') && !arg.starts_with(['-', '@', '.', '/']);
+    if any(INSTALLING)
+        && args.iter().any(|arg| is_url(arg) || name == "go" && args[0] != "get" && is_pinned(arg))
+    {
+        RUNS_FOREIGN
+    } else if deletes || pair("db", "reset") || pair("migrate", "reset") || pair("migrate", "fresh") {
+        DELETES
+    } else if any(PUBLISHING)
+        || verbs.iter().any(|verb| verb.starts_with("publish") && !verb.contains("Local"))
+    {
+        PUBLISHES
+    } else if any(LOGIN) {
+        CREDENTIALS
+    } else {
+        UNKNOWN
+    }
 }
 
 /// Programs for files, devices, users and the machine.
@@ -194,14 +459,13 @@ fn system_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
     let has = |word: &str| args.contains(&word);
     let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
     Some(match name {
-        "rm" | "rmdir" | "unlink" => remove(args),
+        "rm" | "rmdir" | "unlink" => REMOVES,
         "find" => {
             if has("-delete") {
                 REMOVES
-            } else if args.iter().any(|arg| matches!(*arg, "-exec" | "-execdir" | "-ok" | "-okdir"))
-                || starts("-fp")
-                || starts("-fls")
-            {
+            } else if starts("-fp") || starts("-fls") {
+                OVERWRITES
+            } else if args.iter().any(|arg| matches!(*arg, "-exec" | "-execdir" | "-ok" | "-okdir")) {
                 // The command that it runs is assessed separately.
                 CHANGES
             } else {
@@ -209,7 +473,18 @@ fn system_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
             }
         }
         "git" => git(args),
-        "dd" | "shred" | "wipefs" | "fdisk" | "sfdisk" | "parted" | "mkswap" | "blkdiscard" => DESTROYS,
+        "dd" | "shred" | "truncate" if args.iter().any(|arg| is_device(arg.trim_start_matches("of="))) => {
+            DESTROYS
+        }
+        "dd" | "shred" | "truncate" => OVERWRITES,
+        "wipefs" | "fdisk" | "sfdisk" | "parted" | "mkswap" | "blkdiscard" => DESTROYS,
+        "svn" | "hg" | "bzr" | "fossil" | "jj"
+            if matches!(first, "revert" | "purge" | "strip" | "abandon" | "restore") =>
+        {
+            DISCARDS
+        }
+        "svn" if matches!(first, "commit" | "ci" | "import") => PUBLISHES,
+        "cmake" if has("-E") && (has("rm") || starts("remove")) => REMOVES,
         _ if name.starts_with("mkfs") => DESTROYS,
         "shutdown" | "reboot" | "halt" | "poweroff" | "init" | "telinit" => STOPS,
         "systemctl" | "service" | "launchctl" => {
@@ -219,7 +494,7 @@ fn system_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
                 STOPS
             }
         }
-        "su" | "runuser" => RAISES,
+        "su" | "runuser" | "gosu" | "su-exec" => RAISES,
         "chmod" | "chown" | "chgrp" => {
             if flag(args, 'R', "--recursive") {
                 PERMITS
@@ -231,18 +506,51 @@ fn system_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
             if has("-l") {
                 READS
             } else if has("-r") {
-                REMOVES
+                DELETES
             } else {
                 UNKNOWN
             }
         }
-        "ssh" | "scp" | "sftp" | "telnet" => REMOTE,
+        "gpg" if starts("--verify") || starts("--list") => READS,
+        "ssh-add" | "ssh-keygen" | "gpg" | "pass" | "op" | "vault" | "security" => CREDENTIALS,
+        "ssh" | "scp" | "sftp" | "telnet" | "ftp" | "lftp" | "tftp" | "mosh" | "autossh" | "ssh-copy-id"
+        | "gsutil" | "rclone" | "mail" | "sendmail" | "swaks" => REMOTE,
+        "nc" | "ncat" | "netcat" | "socat" if !is_local(args) || sends(name, args) => REMOTE,
+        "curl" | "wget" | "http" | "https" | "xh" if sends(name, args) && !is_local(args) => REMOTE,
         "rsync" if args.iter().any(|arg| arg.contains(':')) => REMOTE,
         "rsync" if starts("--del") => REMOVES,
         "dropdb" => DROPS,
-        "truncate" => DESTROYS,
         "mv" | "cp" | "tee" | "touch" | "mkdir" | "ln" | "patch" | "install" => CHANGES,
         _ => return None,
+    })
+}
+
+/// Whether a command of the network only reaches this machine, which in a sandbox is its own.
+fn is_local(args: &[&str]) -> bool {
+    args.iter().any(|arg| {
+        let host = arg.split("://").last().unwrap_or(arg).split(['/', ':']).next().unwrap_or_default();
+        matches!(host, "localhost" | "127.0.0.1" | "0.0.0.0" | "[")
+    })
+}
+
+/// Whether a client of the network sends more than a request for a file, or runs a program for the other side.
+fn sends(name: &str, args: &[&str]) -> bool {
+    const LONG: &[&str] =
+        &["--upload", "--data", "--form", "--json", "--post", "--body", "--method", "--exec", "--sh-exec"];
+    const METHODS: &[&str] = &["POST", "PUT", "PATCH", "DELETE", "post", "put", "patch", "delete"];
+    let letters = match name {
+        "curl" => "TdF",
+        "nc" | "ncat" | "netcat" => "ec",
+        _ => "",
+    };
+    let is_short = |arg: &str| {
+        arg.starts_with('-') && !arg.starts_with("--") && arg.contains(|char: char| letters.contains(char))
+    };
+    args.iter().any(|arg| {
+        is_short(arg)
+            || LONG.iter().any(|long| arg.starts_with(long))
+            || METHODS.contains(&arg.trim_start_matches("-X").trim_start_matches("--request="))
+            || name == "socat" && (arg.starts_with("EXEC") || arg.starts_with("SYSTEM"))
     })
 }
 
@@ -252,7 +560,9 @@ fn build_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
     let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
     Some(match name {
         "npm" | "pnpm" | "yarn" | "bun" => match first {
-            "publish" | "unpublish" | "deprecate" => PUBLISHES,
+            "publish" | "unpublish" | "deprecate" | "dist-tag" | "owner" | "access" => PUBLISHES,
+            "create" => RUNS_FOREIGN,
+            "init" if args.iter().filter(|arg| !arg.starts_with('-')).count() > 1 => RUNS_FOREIGN,
             "test" | "t" | "ls" | "list" | "outdated" | "audit" if !has("fix") => BUILDS,
             "run"
                 if args
@@ -286,14 +596,19 @@ fn build_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
             "test" | "build" | "vet" | "list" | "version" | "env" => BUILDS,
             _ => UNKNOWN,
         },
-        "pytest" | "tox" | "ctest" | "rustc" | "tsc" | "eslint" | "mypy" | "ruff" => {
-            if starts("--fix") {
+        _ if is_build_tool(name) => {
+            if starts("--fix") || starts("--write") || name == "black" && !has("--check") {
                 CHANGES
             } else {
                 BUILDS
             }
         }
-        "make" | "just" => match first {
+        "make" | "gmake" | "just"
+            if starts("SHELL=") || starts("--eval") || args.iter().any(|arg| twists(arg)) =>
+        {
+            UNKNOWN
+        }
+        "make" | "gmake" | "just" => match first {
             "test" | "check" | "build" | "all" | "lint" => BUILDS,
             "clean" => REBUILT,
             "publish" | "release" | "deploy" => PUBLISHES,
@@ -309,19 +624,26 @@ fn build_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
 fn remote_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
     let has = |word: &str| args.contains(&word);
     Some(match name {
-        "docker" | "podman" => match first {
+        "dotnet" if first == "publish" => BUILDS,
+        "docker" | "podman" | "nerdctl" => match first {
             "push" => PUBLISHES,
-            "rm" | "rmi" | "prune" => REMOVES,
-            _ if has("prune") || has("rm") => REMOVES,
+            "rm" | "rmi" | "prune" => DELETES,
+            // Parts of the machine, or the rights of its administrator.
+            "run" | "create" | "compose" if !has("down") && args.iter().any(|arg| is_mount(arg)) => RAISES,
+            _ if args.iter().take(2).any(|arg| matches!(*arg, "prune" | "rm" | "down"))
+                && has_volumes(args) =>
+            {
+                DELETES
+            }
             "ps" | "images" | "logs" | "inspect" | "version" => READS,
             _ => UNKNOWN,
         },
         "kubectl" | "helm" | "oc" => match first {
-            "get" | "describe" | "logs" | "version" | "list" | "status" => READS,
+            "get" | "describe" | "logs" | "version" | "list" | "status" | "template" | "lint" => READS,
             _ => PUBLISHES,
         },
         "terraform" | "tofu" | "pulumi" => match first {
-            "plan" | "validate" | "show" | "fmt" | "version" => BUILDS,
+            "init" | "plan" | "validate" | "show" | "fmt" | "version" => BUILDS,
             _ => PUBLISHES,
         },
         "gh" | "glab" => {
@@ -336,79 +658,26 @@ fn remote_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
     })
 }
 
-fn is_reader(name: &str) -> bool {
-    matches!(
-        name,
-        "ls" | "cat"
-            | "head"
-            | "tail"
-            | "wc"
-            | "grep"
-            | "egrep"
-            | "fgrep"
-            | "rg"
-            | "file"
-            | "stat"
-            | "du"
-            | "df"
-            | "pwd"
-            | "echo"
-            | "printf"
-            | "true"
-            | "false"
-            | "test"
-            | "which"
-            | "type"
-            | "date"
-            | "uname"
-            | "whoami"
-            | "id"
-            | "tree"
-            | "diff"
-            | "cmp"
-            | "cut"
-            | "tr"
-            | "uniq"
-            | "sort"
-            | "nl"
-            | "basename"
-            | "dirname"
-            | "realpath"
-            | "readlink"
-            | "sha256sum"
-            | "md5sum"
-            | "jq"
-            | "cd"
-            | "ps"
-            | "printenv"
-            | "column"
-            | "less"
-            | "more"
-            | "env"
-            | "seq"
-            | "sleep"
-            | "comm"
-            | "od"
-            | "hexdump"
-            | "strings"
-            | ":"
-            | "["
-            | "[["
-            | "for"
-            | "case"
-            | "break"
-            | "continue"
-            | "exit"
-            | "return"
-            | "shift"
-            | "wait"
-            | "set"
-            | "read"
-            | "export"
-            | "local"
-            | "unset"
-            | "trap"
-    )
+/// Whether an option gives a container a part of the machine.
+fn is_mount(arg: &str) -> bool {
+    arg.starts_with("-v")
+        || [
+            "--volume",
+            "--mount",
+            "--privileged",
+            "--device",
+            "--cap-add",
+            "--pid=",
+            "--net=host",
+            "--network=host",
+        ]
+        .iter()
+        .any(|option| arg.starts_with(option))
+}
+
+/// Whether a command of containers deletes more than containers that are created again.
+fn has_volumes(args: &[&str]) -> bool {
+    !args.contains(&"compose") || args.iter().any(|arg| matches!(*arg, "-v" | "--volumes" | "rm"))
 }
 
 /// Options that make a reading program write or run something.
@@ -422,6 +691,11 @@ fn reader_writes(name: &str, args: &[&str]) -> bool {
         "uniq" => args.iter().filter(|arg| !arg.starts_with('-')).count() > 1,
         "date" => starts("-s") || starts("--set"),
         "file" => starts("-C"),
+        "less" | "more" => {
+            args.iter().any(|arg| arg.starts_with('+') && arg.contains(['!', '|']))
+                || flag(args, 'o', "--log-file")
+        }
+        "man" => starts("-P") || starts("--pager"),
         _ => false,
     }
 }
@@ -435,42 +709,6 @@ fn flag(args: &[&str], short: char, long: &str) -> bool {
 /// Whether an argument is a long option or its abbreviation, which most programs accept.
 fn is_short_for(arg: &str, long: &str) -> bool {
     arg.len() > 2 && arg.starts_with("--") && long.starts_with(arg)
-}
-
-/// Folders of build output, which can be rebuilt.
-const BUILD_FOLDERS: &[&str] = &[
-    "target",
-    "node_modules",
-    "dist",
-    "build",
-    "out",
-    "__pycache__",
-    ".pytest_cache",
-    ".mypy_cache",
-    ".next",
-    "coverage",
-    ".turbo",
-    ".cache",
-];
-
-fn remove(args: &[&str]) -> Risk {
-    let targets = || args.iter().filter(|arg| !arg.starts_with('-'));
-    let wide = targets().any(|arg| {
-        arg.contains(['*', '?', '$']) || arg.starts_with(['/', '~']) || matches!(*arg, "." | "..")
-    });
-    let in_builds = targets().next().is_some()
-        && targets().all(|arg| {
-            let path = arg.trim_start_matches("./");
-            let first = path.split('/').find(|part| BUILD_FOLDERS.contains(part));
-            first.is_some() && !path.starts_with(['/', '~']) && !path.contains("..") && !path.contains('$')
-        });
-    if in_builds {
-        REBUILT
-    } else if wide || flag(args, 'r', "--recursive") || flag(args, 'R', "--recursive") {
-        REMOVES
-    } else {
-        CHANGES
-    }
 }
 
 fn git(args: &[&str]) -> Risk {
@@ -496,20 +734,28 @@ fn git(args: &[&str]) -> Risk {
     let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
     let long = |option: &str| args.iter().any(|arg| is_short_for(arg, option));
     let names = args.iter().any(|arg| !arg.starts_with('-'));
+    let sends = |arg: &&str| matches!(*arg, "push" | "submit" | "dcommit");
     let risk = match *verb {
-        "push" | "send-email" | "request-pull" => PUBLISHES,
+        "push" | "send-email" | "request-pull" | "send-pack" | "http-push" => PUBLISHES,
+        "svn" | "p4" | "lfs" | "subtree" | "annex" if args.iter().take(2).any(|arg| sends(&arg)) => PUBLISHES,
+        "credential" => CREDENTIALS,
         "reset" if long("--hard") || long("--merge") || long("--keep") => DISCARDS,
         "clean" if flag(args, 'n', "--dry-run") => READS,
-        "clean" | "filter-branch" | "filter-repo" | "update-ref" => DISCARDS,
-        "checkout" if has("--") || has("-f") || long("--force") || has(".") => DISCARDS,
+        "clean" => DISCARDS,
+        "filter-branch" | "filter-repo" | "update-ref" | "prune" => FORGETS,
+        "checkout" if discards_files(args) => DISCARDS,
+        "checkout-index" if flag(args, 'f', "--force") => DISCARDS,
+        "read-tree" if has("-u") || long("--reset") => DISCARDS,
         "switch" if has("-f") || long("--force") || long("--discard-changes") => DISCARDS,
         "restore" if !has("--staged") || long("--worktree") => DISCARDS,
-        "branch" if has("-D") || ((has("-d") || long("--delete")) && (has("-f") || long("--force"))) => {
-            DISCARDS
-        }
-        "stash" if has("drop") || has("clear") => DISCARDS,
-        "reflog" if has("expire") || has("delete") => DISCARDS,
-        "gc" if starts("--pr") => DISCARDS,
+        "rm" if flag(args, 'f', "--force") => DISCARDS,
+        "merge" | "rebase" | "cherry-pick" | "revert" | "am" if has("--abort") || has("--skip") => DISCARDS,
+        "submodule" if has("deinit") => DISCARDS,
+        "branch" if has("-D") || has("-f") || has("-M") || has("-C") || long("--force") => FORGETS,
+        "tag" if has("-d") || has("-f") || long("--delete") || long("--force") => FORGETS,
+        "stash" if has("drop") || has("clear") => FORGETS,
+        "reflog" if has("expire") || has("delete") => FORGETS,
+        "gc" if starts("--pr") => FORGETS,
         "worktree" if has("remove") && (has("-f") || long("--force")) => DISCARDS,
         "status" | "log" | "show" | "diff" | "blame" | "rev-parse" | "rev-list" | "ls-files" | "ls-tree"
         | "grep" | "describe" | "shortlog" | "cat-file" | "version" | "help" | "merge-base" | "name-rev"
@@ -520,11 +766,26 @@ fn git(args: &[&str]) -> Risk {
         }
         "branch" | "tag" | "remote" | "stash" | "config" if !names && *verb != "stash" => READS,
         "stash" if has("list") || has("show") => READS,
+        "config" if starts("--get") || has("--list") || has("-l") => READS,
         "add" | "commit" | "branch" | "tag" | "stash" | "switch" | "checkout" | "merge" | "rebase"
-        | "cherry-pick" | "revert" | "restore" | "reset" | "mv" | "init" | "notes" => RECORDS,
+        | "cherry-pick" | "revert" | "restore" | "reset" | "mv" | "rm" | "init" | "notes" => RECORDS,
         _ => UNKNOWN,
     };
     if twisted && risk.0 == RiskLevel::Low { UNKNOWN } else { risk }
+}
+
+/// Whether `git checkout` replaces files: with a path, or a revision and paths. A single word with an extension is
+/// probably a file.
+fn discards_files(args: &[&str]) -> bool {
+    let creates = args.iter().any(|arg| matches!(*arg, "-b" | "-B" | "-t" | "--track" | "--orphan"));
+    let is_file = |arg: &&str| {
+        let extension = Path::new(arg).extension().and_then(|extension| extension.to_str());
+        extension.is_some_and(|extension| extension.chars().all(|char| char.is_ascii_alphabetic()))
+    };
+    let words: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    args.iter().any(|arg| matches!(*arg, "--" | "-f" | ".") || is_short_for(arg, "--force"))
+        || args.iter().any(|arg| arg.starts_with("--pathspec-from-file"))
+        || !creates && (words.len() > 1 || words.iter().any(is_file))
 }
 
 /// Whether arguments of a program that does not only read delete data of a database.

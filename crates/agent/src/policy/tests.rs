@@ -1,5 +1,7 @@
 //! Tests of the policy: verdicts by tables, invalid rules, and the rule for grave calls as a property.
 
+mod table;
+
 use super::*;
 use crate::limits::{APPROVAL_TIMEOUT_SECONDS_MAX, COMMAND_BYTES_MAX};
 use crate::tool::Targets;
@@ -37,9 +39,9 @@ fn editing(paths: &[&str]) -> Assessment {
 }
 
 fn running(command: &str) -> Assessment {
-    let (risk, reversibility, _) = command_risk(command);
+    let (risk, reversibility, consequence) = command_risk(command);
     let targets = Targets { command: Some(command.to_owned()), ..Targets::default() };
-    call(risk, reversibility, targets, true)
+    Assessment { consequence: consequence.to_owned(), ..call(risk, reversibility, targets, true) }
 }
 
 fn word(verdict: &Verdict) -> &'static str {
@@ -62,7 +64,10 @@ fn the_default_is_cautious() {
         ("edit_file", editing(&["a"]), ["allow", "allow", "allow", "ask"]),
         ("shell_exec", running("cargo test"), ["allow", "ask", "ask", "ask"]),
         ("shell_exec", running("./unknown"), ["allow", "ask", "ask", "ask"]),
-        ("shell_exec", running("rm -rf src"), ["ask"; 4]),
+        ("shell_exec", running("cat a"), ["allow", "ask", "allow", "allow"]),
+        ("shell_exec", running("mv a b"), ["allow", "ask", "allow", "ask"]),
+        ("shell_exec", running("rm -rf src"), ["allow", "ask", "allow", "ask"]),
+        ("shell_exec", running("rm -rf src; git push"), ["ask"; 4]),
         ("git_exec", running("git push"), ["ask"; 4]),
     ] {
         let settings = [
@@ -219,14 +224,14 @@ fn commands_that_cannot_be_judged_need_approval() {
     let waits = Policy::parse(waits).unwrap();
     let blocks = "[[rules]]\nid = \"a\"\ncommand_prefix = \"rm\"\naction = \"block\"";
     let blocks = Policy::parse(blocks).unwrap();
-    for command in [&*many, "$X", "eval \"$X\"", "echo x | sh", "f() { ls; }; f", "echo 'a", "ls\0"] {
+    for command in ["$X", "eval \"$X\"", "echo x | sh", "f() { ls; }; f", "echo 'a", "ls\0"] {
         // An assessment as by a tool that reads commands less carefully.
         let careless = call(RiskLevel::Low, Reversibility::Reversible, running(command).targets, true);
         for assessment in [running(command), careless] {
             for policy in [&Policy::default(), &allows, &waits, &blocks] {
                 let verdict = policy.judge("shell_exec", &assessment, &clone(), None);
                 let Verdict::Ask { default_decision, risk, policy_reason, .. } = verdict else {
-                    panic!("{command:.80} comes to {verdict:?}")
+                    panic!("{command} comes to {verdict:?}")
                 };
                 assert_eq!((default_decision, risk), (DefaultDecision::Reject, RiskLevel::High));
                 let plain = policy_reason.starts_with("the policy rule `a` requires approval");
@@ -234,12 +239,113 @@ fn commands_that_cannot_be_judged_need_approval() {
             }
         }
     }
-    for command in ["rm x; $X", "$X; rm x", "eval rm x; eval \"$X\""] {
+    // Of a line that is not read completely, the whole text is searched for what a rule blocks.
+    for command in [&*many, "rm x; $X", "$X; rm x", "eval rm x; eval \"$X\""] {
         assert_eq!(
             word(&blocks.judge("shell_exec", &running(command), &clone(), None)),
             "block",
             "{command}"
         );
+    }
+}
+
+/// A rule that blocks a command holds where another program, a setting or code names it. What hides it is not run
+/// unasked.
+#[test]
+fn blocked_commands_are_blocked_anywhere_in_a_line() {
+    let policy = |prefix: &str| {
+        Policy::parse(&format!("[[rules]]\nid = \"a\"\ncommand_prefix = \"{prefix}\"\naction = \"block\""))
+            .unwrap()
+    };
+    for (prefix, command, expected) in [
+        ("rm", "grep rm a", "block"),
+        ("rm", "ls /bin/rm", "block"),
+        ("rm", "ls rm.txt farm", "allow"),
+        ("rm", "A=rm; ls", "block"),
+        ("./deploy", "bash -x ./deploy", "block"),
+        ("./deploy", "deploy-docs", "allow"),
+        ("git push", "git -C a -c b=c push", "block"),
+        ("git push", "git commit -m 'push it'", "allow"),
+        ("git push", "echo 'then git push'", "block"),
+        ("git push --force", "git push -v --force", "block"),
+        ("git push --force", "git push", "ask"),
+        (
+            "git push",
+            "git -a -b -c -d -e -f -g -h -i -j -k -l -m -n -o -p -q -r -s -t -u -v -w -x -y -z x",
+            "block",
+        ),
+        // Code that is not read.
+        ("rm", "python3 -c 'import shutil; shutil.rmtree(\"a\")'", "ask"),
+        ("rm", "python3 - < a", "ask"),
+        ("rm", "node -e 'x()'", "ask"),
+        ("rm", "echo 'x()' | ruby", "ask"),
+        ("rm", "awk '{ print $1 }' a", "allow"),
+        ("rm", "python3 x.py", "allow"),
+        ("rm", "sh x.sh", "allow"),
+    ] {
+        let verdict = policy(prefix).judge("shell_exec", &running(command), &clone(), None);
+        assert_eq!(word(&verdict), expected, "{prefix} blocked: {command}");
+    }
+    // Searching takes no longer than reading.
+    let long = running(&format!("a {}", "git -a ".repeat(15_000)));
+    assert_eq!(word(&policy("git push").judge("shell_exec", &long, &clone(), None)), "block");
+    let nested = running(&"npx --no ".repeat(12_000));
+    assert_eq!(word(&policy("rm").judge("shell_exec", &nested, &clone(), None)), "ask");
+    // A rule about another tool has no effect on commands.
+    let other = "[[rules]]\nid = \"a\"\ntool = \"git_exec\"\ncommand_prefix = \"rm\"\naction = \"block\"";
+    let other = Policy::parse(other).unwrap();
+    assert_eq!(word(&other.judge("shell_exec", &running("python3 -c 'x()'"), &clone(), None)), "allow");
+}
+
+#[test]
+fn files_that_a_rule_blocks_are_hidden_from_searches() {
+    let policy = Policy::parse(
+        "[[rules]]\nid = \"docs\"\npath = \"docs/**\"\naction = \"allow\"\n\
+         [[rules]]\nid = \"keys\"\npath = \"*.pem\"\naction = \"block\"\n\
+         [[rules]]\nid = \"env\"\ntool = \"read_file\"\npath = \".env\"\naction = \"block\"\n\
+         [[rules]]\nid = \"logs\"\ntool = \"grep\"\npath = \"*.log\"\naction = \"block\"\n\
+         [[rules]]\nid = \"edits\"\ntool = \"edit_file\"\npath = \"src/**\"\naction = \"block\"\n",
+    )
+    .unwrap();
+    for (tool, path, expected) in [
+        ("grep", "a/key.pem", true),
+        ("glob", "key.pem", true),
+        ("glob", "docs/key.pem", false),
+        ("grep", "sub/.env", true),
+        ("grep", "a.log", true),
+        ("glob", "a.log", false),
+        ("grep", "src/a.rs", false),
+    ] {
+        assert_eq!(policy.hides(tool, path, &clone()), expected, "{tool} {path}");
+    }
+    assert!(!Policy::default().hides("grep", "key.pem", &clone()));
+}
+
+/// People are shown what becomes of their files: a copy keeps them.
+#[test]
+fn a_command_is_assessed_where_it_runs() {
+    let in_place = setting(WorkspaceMode::InPlace, true, false);
+    let open = setting(WorkspaceMode::Clone, false, false);
+    for (command, copy, other) in [
+        ("rm -rf src", "Deletes files of the copy. Your folder keeps its files.", "Deletes files."),
+        ("rm -rf /w/src", "Deletes files of the copy. Your folder keeps its files.", "Deletes files."),
+        (
+            "rm -rf /x",
+            "Changes or deletes files outside of the folder.",
+            "Changes or deletes files outside of the folder.",
+        ),
+        (
+            "git stash drop",
+            "Deletes commits or stashes of the git repository.",
+            "Deletes commits or stashes of the git repository.",
+        ),
+        ("touch /w/a", "Changes files.", "Changes files."),
+    ] {
+        for (setting, expected) in [(&clone(), copy), (&in_place, other), (&open, other)] {
+            let assessment = setting.assess(running(command));
+            assert_eq!(assessment.consequence, expected, "{command} in {setting:?}");
+            assert_eq!(setting.assess(assessment.clone()), assessment, "again");
+        }
     }
 }
 

@@ -6,11 +6,11 @@
 /// Something outside the sandbox that a command can see or reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
-    /// Whether a path exists, and its size, times, owner and mode.
+    /// Whether a path exists, its size, times, owner, mode and extended attributes, and the target of a link.
     PathNames,
     /// Names, states and command lines of other processes.
     Processes,
-    /// Information about the whole machine in `/proc`: connections, mounts, devices.
+    /// Information about the whole machine in `/proc`: connections, mounts, devices; for root also keys, timers and memory.
     KernelTables,
     /// The command runs as the server's user.
     ServerUser,
@@ -54,9 +54,13 @@ impl Gap {
     /// A description for a person.
     pub fn describe(self) -> &'static str {
         match self {
-            Gap::PathNames => "existence, size, times, owner and mode of all paths are visible",
+            Gap::PathNames => {
+                "existence, size, times, owner, mode and extended attributes of all paths and targets of links are visible"
+            }
             Gap::Processes => "names, states and command lines of other processes are readable",
-            Gap::KernelTables => "connections, mounts and devices of the machine are readable in /proc",
+            Gap::KernelTables => {
+                "connections, mounts and devices of the machine are readable in /proc, for root also names of keys, timers and memory maps"
+            }
             Gap::ServerUser => "commands run as the server's user",
             Gap::NamedPipes => "named pipes in readable folders are writable",
             Gap::ReadableSockets => "commands can connect to sockets in folders of sandbox.readable",

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::limits::PATTERN_CHARS_MAX;
 use crate::paths::{Links, Root};
-use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
+use crate::tool::{Assessment, Cancel, FileJudge, Job, Outcome, Tool};
 use crate::tools::ending::{CallFailure, Halt, WorkMonitor, completed, counted};
 use crate::tools::limits;
 use crate::tools::rooted::in_root;
@@ -76,15 +76,17 @@ struct Files {
     matches: Vec<String>,
     bytes: usize,
     count: u64,
+    /// Matching files that a rule of the policy hides.
+    hidden: u64,
     truncated: bool,
     out_of_time: bool,
 }
 
 async fn glob(job: Job<'_>) -> Result<Outcome, CallFailure> {
     let GlobInput { pattern, path } = input::read(job.input)?;
-    let (cancel, expected) = (job.cancel.clone(), pattern.clone());
+    let (cancel, expected, judge) = (job.cancel.clone(), pattern.clone(), job.terms.files.clone());
     let files = in_root(job.world, job.terms, move |root| {
-        find_files(root, path.as_deref().unwrap_or("."), &expected, &cancel)
+        find_files(root, path.as_deref().unwrap_or("."), &expected, &cancel, &judge)
     })
     .await?;
     let mut output: String = files.matches.iter().map(|path| line(path) + "\n").collect();
@@ -94,12 +96,22 @@ async fn glob(job: Job<'_>) -> Result<Outcome, CallFailure> {
         let (shown, count) = (files.matches.len(), files.count);
         output.push_str(&format!("[{shown} of {count} files shown; use a narrower pattern]\n"));
     }
+    let hidden = hidden_note(files.hidden);
     if output.is_empty() {
-        output.push_str("No files match.");
+        output.push_str(if hidden.is_empty() { "No files match." } else { "No files match.\n" });
     }
+    output.push_str(&hidden);
     let summary = counted(files.count, "file", "files");
     let done = GlobCompleted::new(job.call.clone(), pattern, files.matches, files.count, files.truncated);
     Ok(completed(output, summary, vec![Payload::ToolGlobCompleted(Box::new(done)).into()]))
+}
+
+/// States how many files a search does not show because of the policy. Their paths are hidden.
+pub(crate) fn hidden_note(count: u64) -> String {
+    match count {
+        0 => String::new(),
+        _ => format!("[{} hidden by a rule of the policy]\n", counted(count, "file is", "files are")),
+    }
 }
 
 /// A path in one line.
@@ -120,7 +132,13 @@ pub(crate) fn matcher(pattern: &str, anywhere: bool) -> Result<globset::GlobMatc
     })
 }
 
-fn find_files(root: &Root, path: &str, pattern: &str, cancel: &Cancel) -> Result<Files, CallFailure> {
+fn find_files(
+    root: &Root,
+    path: &str,
+    pattern: &str,
+    cancel: &Cancel,
+    judge: &FileJudge,
+) -> Result<Files, CallFailure> {
     let top = root.place(path)?;
     drop(root.folder(&top, Links::Refuse)?);
     let matcher = matcher(pattern, false)?;
@@ -142,8 +160,12 @@ fn find_files(root: &Root, path: &str, pattern: &str, cancel: &Cancel) -> Result
         if !below.is_ok_and(|below| matcher.is_match(below)) {
             continue;
         }
-        files.count += 1;
         let text = place.text();
+        if judge.hides("glob", &text) {
+            files.hidden += 1;
+            continue;
+        }
+        files.count += 1;
         if files.matches.len() < limits::GLOB_MATCHES_MAX
             && files.bytes + text.len() <= limits::SEARCH_OUTPUT_BYTES_MAX
         {
@@ -170,6 +192,24 @@ mod tests {
             ("src/d.txt", ""),
             ("target/e.rs", ""),
         ])
+    }
+
+    #[tokio::test]
+    async fn files_that_a_rule_hides_are_not_listed() {
+        let mut scene = scene();
+        scene.file_judge = FileJudge::new(|_, path| path.ends_with("b.rs"));
+        for (input, expected) in [
+            (
+                json!({ "pattern": "**/*.rs" }),
+                "a.rs\nsrc/deep/c.rs\n[1 file is hidden by a rule of the policy]\n",
+            ),
+            (json!({ "pattern": "src/b*" }), "No files match.\n[1 file is hidden by a rule of the policy]\n"),
+            (json!({ "pattern": "src/*.txt" }), "src/d.txt\n"),
+        ] {
+            assert_eq!(scene.run("glob", input.clone()).await.output, expected, "{input}");
+        }
+        let outcome = scene.run("glob", json!({ "pattern": "**/*.rs" })).await;
+        assert_eq!(scene.events(&outcome)[0].1["match_count"], 2);
     }
 
     #[tokio::test]

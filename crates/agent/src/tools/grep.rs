@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 use crate::limits::{PATTERN_CHARS_MAX, REGEX_BYTES_MAX};
 use crate::paths::{Found, Links, Root, WorkspacePath};
-use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
+use crate::tool::{Assessment, Cancel, FileJudge, Job, Outcome, Tool};
 use crate::tools::ending::{CallFailure, Halt, WorkMonitor, completed, counted, cut};
-use crate::tools::glob::{line, matcher};
+use crate::tools::glob::{hidden_note, line, matcher};
 use crate::tools::input;
 use crate::tools::limits;
 use crate::tools::rooted::in_root;
@@ -98,7 +98,9 @@ async fn grep(job: Job<'_>) -> Result<Outcome, CallFailure> {
     let input: GrepInput = input::read(job.input)?;
     let pattern = input.pattern.clone();
     let cancel = job.cancel.clone();
-    let mut hits = in_root(job.world, job.terms, move |root| search(root, &input, &cancel)).await?;
+    let files = job.terms.files.clone();
+    let work = move |root: &Root| search(root, &input, &cancel, &files);
+    let mut hits = in_root(job.world, job.terms, work).await?;
     if hits.out_of_time {
         hits.shown
             .push_str("[the search ran out of time; the results are incomplete; search a smaller folder]\n");
@@ -113,9 +115,14 @@ async fn grep(job: Job<'_>) -> Result<Outcome, CallFailure> {
             counted(hits.unread, "file", "files")
         ));
     }
+    let hidden = hidden_note(hits.hidden);
     if hits.shown.is_empty() {
         hits.shown = format!("No matches in {}.", counted(hits.files, "file", "files"));
+        if !hidden.is_empty() {
+            hits.shown.push('\n');
+        }
     }
+    hits.shown.push_str(&hidden);
     let count = hits.matches.len() as u64;
     let files = counted(hits.files, "file", "files");
     let summary = format!("{} in {files} searched", counted(count, "match", "matches"));
@@ -132,12 +139,14 @@ struct Hits {
     files: u64,
     /// Files that were deleted, are not readable, or have a line that is too long for the buffer.
     unread: u64,
+    /// Files that a rule of the policy hides.
+    hidden: u64,
     full: bool,
     out_of_time: bool,
     cut: bool,
 }
 
-fn search(root: &Root, input: &GrepInput, cancel: &Cancel) -> Result<Hits, CallFailure> {
+fn search(root: &Root, input: &GrepInput, cancel: &Cancel, files: &FileJudge) -> Result<Hits, CallFailure> {
     let regex = RegexMatcherBuilder::new()
         .case_insensitive(input.ignore_case)
         // `^` and `$` match at both kinds of line ends.
@@ -164,8 +173,12 @@ fn search(root: &Root, input: &GrepInput, cancel: &Cancel) -> Result<Hits, CallF
         .binary_detection(BinaryDetection::quit(0))
         .heap_limit(Some(limits::GREP_LINE_BYTES_MAX))
         .build();
-    let mut search = Search { regex, searcher, watch: &watch, hits: Hits::default() };
+    let mut search = Search { regex, searcher, watch: &watch, files, hits: Hits::default() };
     let done = match root.find(&top, Links::Follow)? {
+        Found::File(_) if files.hides("grep", &top.text()) => {
+            let why = format!("a rule of the policy blocks reading {}", line(&top.text()));
+            return Err(CallFailure::failed("blocked", why));
+        }
         Found::File(file) => search.file(&top, file),
         Found::Folder(_) => search.folder(root, &top, glob.as_ref()),
     };
@@ -181,6 +194,7 @@ struct Search<'a> {
     regex: RegexMatcher,
     searcher: Searcher,
     watch: &'a WorkMonitor,
+    files: &'a FileJudge,
     hits: Hits,
 }
 
@@ -191,6 +205,10 @@ impl Search<'_> {
         while let Some(place) = walk.next()? {
             let below = place.as_path().strip_prefix(top.as_path()).unwrap_or(place.as_path());
             if glob.is_some_and(|glob| !glob.is_match(below) && !glob.is_match(place.as_path())) {
+                continue;
+            }
+            if self.files.hides("grep", &place.text()) {
+                self.hits.hidden += 1;
                 continue;
             }
             match root.file(&place, Links::Refuse) {

@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use crate::schema;
 use crate::tool::{
-    ApprovedCall, ArtifactStore, Cancel, EventReporter, FileRevisions, HostJudge, HostVerdict, Job,
-    NewArtifact, Outcome, OutcomeStatus, OutputInLog, RunLost, StoredArtifact, Terms, Tool,
+    ApprovedCall, ArtifactStore, Cancel, EventReporter, FileJudge, FileRevisions, HostJudge, HostVerdict,
+    Job, NewArtifact, Outcome, OutcomeStatus, OutputInLog, RunLost, StoredArtifact, Terms, Tool,
 };
 use crate::tools::Tools;
 
@@ -31,6 +31,8 @@ pub(crate) struct Scene {
     pub(crate) revisions: FileRevisions,
     /// The policy for hosts that no call named. By default all need approval.
     pub(crate) hosts: HostJudge,
+    /// The policy for files that a search finds. By default none is hidden.
+    pub(crate) file_judge: FileJudge,
 }
 
 /// Stores artifacts in memory.
@@ -103,6 +105,7 @@ impl Scene {
             stop,
             approved: None,
             revisions: FileRevisions::default(),
+            file_judge: FileJudge::new(|_, _| false),
             hosts: HostJudge::new(|_, _| {
                 HostVerdict::NeedsApproval("calls that use the network need approval".to_owned())
             }),
@@ -163,6 +166,7 @@ impl Scene {
             command_timeout: crate::tools::limits::SEARCH_TIME_MAX,
             output_bytes_max: 1 << 20,
             hosts: self.hosts.clone(),
+            files: self.file_judge.clone(),
         };
         let job = Job {
             call: &ForeignId::parse("call_1").unwrap(),

@@ -28,8 +28,8 @@ const SET_GROUP: u32 = 0o2000;
 /// The source of new content.
 #[derive(Clone, Copy)]
 pub(super) enum NewContent<'a> {
-    /// A folder with the same paths.
-    Copy(&'a Folder),
+    /// A folder with the same paths, except for the files in memory.
+    Copy(&'a Folder, &'a TreeResult),
     /// Memory. Its content is the checked one.
     Memory(&'a TreeResult),
 }
@@ -54,17 +54,17 @@ impl From<Errno> for NotWritten {
     }
 }
 
-/// Writes checked changes into the original. Returns the new state of each path. `id` names the stage and must not have
-/// been used before.
+/// Writes checked changes into the original; `merged` has the content of files that are not as in the copy. `id` names
+/// the stage and must not have been used before.
 pub(super) fn write(
     copy: &Path,
     original: &Path,
     changes: &[&Change],
+    merged: &TreeResult,
     id: u128,
-) -> Result<Vec<(PathBuf, Option<EntryState>)>, NotWritten> {
+) -> Result<(), NotWritten> {
     let (copy, original) = (Folder::open(copy)?, Folder::open_real(original)?);
-    write_in(&original, NewContent::Copy(&copy), changes, id)?;
-    Ok(changes.iter().map(|change| (change.path.clone(), change.after.clone())).collect())
+    write_in(&original, NewContent::Copy(&copy, merged), changes, id)
 }
 
 /// The same in an open folder, from a copy or from memory.
@@ -125,7 +125,10 @@ pub(super) fn stage_all(
         }
         let name = stage::new(number);
         let staged = match from {
-            NewContent::Copy(copy) => stage_from_copy(stage, &name, copy, change)?,
+            NewContent::Copy(_, merged) if merged.contains_key(&change.path) => {
+                stage_from_memory(stage, &name, merged, change)?
+            }
+            NewContent::Copy(copy, _) => stage_from_copy(stage, &name, copy, change)?,
             NewContent::Memory(result) => stage_from_memory(stage, &name, result, change)?,
         };
         if staged != change.after {

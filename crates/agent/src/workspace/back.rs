@@ -4,17 +4,21 @@
 //!
 //! Start at [`Workspaces::changes`] and [`Workspaces::apply_changes`].
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use recount_engine::{ApplyTo, ChangeState, Unacceptable, WorkspaceChanges};
+use recount_engine::{ApplyTo, ChangeState, Conflicts, Unacceptable, WorkspaceChanges};
 use recount_event::Code;
 
-use super::base::Base;
-use super::changes::{Comparison, describe, full_diff, list_names};
+use super::base::{Base, EntryState};
+use super::base_content::BaseContent;
+use super::changes::{Change, Comparison, describe, full_diff, list_names};
 use super::folder::Folder;
+use super::merge::Merge;
 use super::stage::{self, NotRecovered};
-use super::{CLONE, Workspaces, apply, branch};
+use super::{CLONE, Workspaces, apply, branch, snapshots};
+use crate::patch::TreeResult;
 use crate::workspace::limits;
 
 /// A copy, its base and its source folder.
@@ -30,6 +34,12 @@ impl Workspaces {
     pub(crate) fn changes(&self, mode: Option<&str>, path: &str) -> Result<WorkspaceChanges, Unacceptable> {
         let opened = self.open_copy(mode, path)?;
         let compared = opened.compare()?;
+        let original = Folder::open_real(&opened.source).map_err(|why| failed(&opened.source, &why))?;
+        let replaced =
+            compared.changes.iter().filter_map(|change| Some((&*change.path, change.before.as_ref()?)));
+        if let Err(error) = opened.content().keep(&original, replaced) {
+            tracing::warn!(%error, "the replaced files could not be kept for later merges");
+        }
         Ok(opened.report(&compared))
     }
 
@@ -39,8 +49,7 @@ impl Workspaces {
         Ok([opened.tree, opened.source])
     }
 
-    /// Applies the changes to the original, or to a branch of it. Refused as a whole if the original has changed at the
-    /// same paths. First undoes what a crash left of an earlier apply. `id` must not have been used before. Blocks.
+    /// Applies the selected changes to the original, or to a branch of it: all or none, except for conflicts. First undoes what a crash left of an earlier apply. `id` must not have been used before. Blocks.
     pub(crate) fn apply_changes(
         &self,
         mode: Option<&str>,
@@ -54,50 +63,46 @@ impl Workspaces {
             NotRecovered::Refused(message) => Unacceptable { code: Code::ApplyConflict, message },
             NotRecovered::Failed(why) => failed(&opened.source, &why),
         })?;
-        let compared = opened.compare()?;
-        if compared.conflicts().next().is_some() {
-            return Err(conflict(&list_names(compared.conflicts()), &opened.source));
+        let mut compared = opened.compare()?;
+        if to.shown_digest.as_ref().is_some_and(|shown| *shown != compared.digest()) {
+            let message =
+                "nothing was written: the changes are no longer those that were shown; show them again";
+            return Err(Unacceptable { code: Code::ApplyConflict, message: message.to_owned() });
         }
-        let open: Vec<_> = compared.open().collect();
+        select(&mut compared, &to.paths)?;
+        let plan = ApplyPlan::of(&compared.changes, to.conflicts);
+        if to.conflicts == Conflicts::Refuse && !plan.skipped.is_empty() {
+            return Err(conflict(&list_names(plan.skipped.iter().copied()), &opened.source));
+        }
         let mut report = opened.report(&compared);
         report.put_back = put_back;
-        if open.is_empty() {
+        if plan.writes.is_empty() {
             return Ok(report);
         }
+        let writes: Vec<&Change> = plan.writes.iter().collect();
         if let Some(name) = &to.branch {
             let (tree, source) = (&opened.tree, &opened.source);
-            let made = branch::commit(name, &to.message, tree, source, &opened.workspace_dir, &open);
-            report.commit = Some(made.map_err(|why| match why {
-                branch::NoBranch::Refused(message) => refused(message),
-                branch::NoBranch::Changed(path) => {
-                    refused(format!("the copy changed during the apply, in {}; apply again", path.display()))
-                }
-                branch::NoBranch::NotCommitted(paths) => {
-                    let names: Vec<String> = paths
-                        .iter()
-                        .take(limits::CHANGES_NAMED_MAX)
-                        .map(|path| path.display().to_string())
-                        .collect();
-                    refused(format!(
-                        "the branch would include uncommitted changes in {}; commit them first, or apply \
-                         without a branch",
-                        names.join(", ")
-                    ))
-                }
-                branch::NoBranch::Failed(why) => failed(&opened.source, &why),
-            })?);
+            let sides = branch::Sides { copy: tree, original: source, merged: &plan.merged };
+            let made = branch::commit(name, &to.message, &sides, &opened.workspace_dir, &writes);
+            report.commit = Some(made.map_err(|why| no_branch(why, source))?);
             report.branch = Some(name.clone());
             return Ok(report);
         }
-        let written = apply::write(&opened.tree, &opened.source, &open, id).map_err(|why| match why {
+        let replaced: Vec<_> = writes.iter().map(|change| (&change.path, None)).collect();
+        let (workspace_dir, tree) = (&opened.workspace_dir, &opened.tree);
+        if let Err(error) = snapshots::keep_content(workspace_dir, tree, &opened.base, &replaced) {
+            tracing::warn!(%error, "the replaced files could not be kept for later runs");
+        }
+        apply::write(&opened.tree, &opened.source, &writes, &plan.merged, id).map_err(|why| match why {
             apply::NotWritten::Changed(path) => conflict(&path.display().to_string(), &opened.source),
             apply::NotWritten::Failed(why) => failed(&opened.source, &why),
         })?;
-        // The base becomes the applied state, also for later changes of runs.
-        for (path, state) in written {
-            match state {
-                Some(state) => opened.base.entries.insert(path, state),
-                None => opened.base.entries.remove(&path),
+        let written: BTreeSet<&Path> = plan.writes.iter().map(|change| &*change.path).collect();
+        // The base becomes the state of the copy, also for later changes of runs.
+        for change in compared.changes.iter().filter(|change| written.contains(&*change.path)) {
+            match &change.after {
+                Some(state) => opened.base.entries.insert(change.path.clone(), state.clone()),
+                None => opened.base.entries.remove(&change.path),
             };
         }
         opened.base.write(&opened.workspace_dir).map_err(|why| {
@@ -107,7 +112,7 @@ impl Workspaces {
                  later changes of the run may be reported as conflicts"
             ))
         })?;
-        for change in report.changes.iter_mut().filter(|change| change.state == ChangeState::Open) {
+        for change in report.changes.iter_mut().filter(|change| written.contains(Path::new(&change.path))) {
             change.state = ChangeState::Applied;
         }
         Ok(report)
@@ -123,8 +128,8 @@ impl Workspaces {
         };
         if !tree.is_dir() {
             return Err(copy_missing(format!(
-                "the run's copy {path} no longer exists: it was deleted with its task or session, or because \
-                 it was unused"
+                "the run's copy {path} no longer exists: it was discarded, deleted with its task or session, or \
+                 unused for too long"
             )));
         }
         let base = Base::read(workspace_dir).map_err(|why| failed(workspace_dir, &why))?;
@@ -149,16 +154,24 @@ impl Workspaces {
 
 impl OpenedCopy {
     fn compare(&self) -> Result<Comparison, Unacceptable> {
-        Comparison::of(&self.tree, &self.base, &self.source).map_err(|why| failed(&self.tree, &why))
+        Comparison::of(&self.tree, &self.base, &self.source, &self.content())
+            .map_err(|why| failed(&self.tree, &why))
+    }
+
+    fn content(&self) -> BaseContent<'_> {
+        BaseContent { workspace_dir: &self.workspace_dir, source: &self.source }
     }
 
     fn report(&self, compared: &Comparison) -> WorkspaceChanges {
         let (diff, diff_cut) = full_diff(&self.tree, &self.source, &compared.changes);
-        let report = compared.changes.iter().take(limits::CHANGES_LISTED_MAX);
+        // Files that other programs execute are listed beyond the limit too: people read them before they are applied.
+        let listed = compared.changes.iter().map(describe).enumerate();
+        let listed =
+            listed.filter(|(at, change)| *at < limits::CHANGES_LISTED_MAX || change.executed_by.is_some());
         WorkspaceChanges {
             path: self.tree.display().to_string(),
             source: self.source.display().to_string(),
-            changes: report.map(describe).collect(),
+            changes: listed.map(|(_, change)| change).collect(),
             count: compared.changes.len() as u64,
             ignored: compared.ignored,
             diff: String::from_utf8_lossy(&diff).into_owned(),
@@ -167,14 +180,92 @@ impl OpenedCopy {
             commit: None,
             active: None,
             put_back: 0,
+            digest: compared.digest(),
         }
+    }
+}
+
+/// What an apply writes and what it skips.
+struct ApplyPlan<'a> {
+    writes: Vec<Change>,
+    /// The content of files that both sides changed.
+    merged: TreeResult,
+    skipped: Vec<&'a Change>,
+}
+
+impl ApplyPlan<'_> {
+    fn of(changes: &[Change], conflicts: Conflicts) -> ApplyPlan<'_> {
+        let mut plan = ApplyPlan { writes: Vec::new(), merged: TreeResult::new(), skipped: Vec::new() };
+        for change in changes {
+            // What belongs into a folder that is skipped has no place.
+            let in_skipped = plan.skipped.iter().any(|skipped| change.path.starts_with(&skipped.path));
+            let merged = change
+                .merged()
+                .filter(|_| change.state == ChangeState::Mergeable || conflicts == Conflicts::Mark);
+            match (change.state, merged) {
+                (ChangeState::Applied, _) => {}
+                (ChangeState::Open, _) if !in_skipped => plan.writes.push(change.clone()),
+                (ChangeState::Mergeable | ChangeState::Conflict, Some(merged)) if !in_skipped => {
+                    let file = change.merge.as_ref().map(Merge::file);
+                    plan.merged.insert(change.path.clone(), file);
+                    plan.writes.push(merged);
+                }
+                _ => plan.skipped.push(change),
+            }
+        }
+        plan
+    }
+}
+
+/// Reduces a comparison to the selected paths, what is below them, and the new folders above them.
+fn select(compared: &mut Comparison, paths: &[String]) -> Result<(), Unacceptable> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let below = |change: &Change, path: &str| change.path.starts_with(path.trim_end_matches('/'));
+    for path in paths {
+        if !compared.changes.iter().any(|change| below(change, path)) {
+            return Err(refused(format!(
+                "the run did not change {path:?}; name changed paths, relative to the folder"
+            )));
+        }
+    }
+    let selected = |change: &Change| paths.iter().any(|path| below(change, path));
+    let parents: BTreeSet<PathBuf> = compared
+        .changes
+        .iter()
+        .filter(|change| selected(change) && change.after.is_some())
+        .flat_map(|change| change.path.ancestors().skip(1).map(Path::to_owned))
+        .collect();
+    compared.changes.retain(|change| {
+        selected(change) || change.after == Some(EntryState::Folder) && parents.contains(&change.path)
+    });
+    Ok(())
+}
+
+fn no_branch(why: branch::NoBranch, source: &Path) -> Unacceptable {
+    match why {
+        branch::NoBranch::Refused(message) => refused(message),
+        branch::NoBranch::Changed(path) => {
+            refused(format!("the copy changed during the apply, in {}; apply again", path.display()))
+        }
+        branch::NoBranch::NotCommitted(paths) => {
+            let names: Vec<String> =
+                paths.iter().take(limits::CHANGES_NAMED_MAX).map(|path| path.display().to_string()).collect();
+            refused(format!(
+                "the branch would include uncommitted changes in {}; commit them first, or apply without a \
+                 branch",
+                names.join(", ")
+            ))
+        }
+        branch::NoBranch::Failed(why) => failed(source, &why),
     }
 }
 
 fn conflict(names: &str, source: &Path) -> Unacceptable {
     let message = format!(
-        "nothing was written: {} has changed since it was copied, in {names}; compare both versions and \
-         resolve the conflict by hand",
+        "nothing was written: {} has changed since it was copied, in {names}; apply the other changes \
+         (\"conflicts\": \"skip\"), or write both versions between conflict markers (\"conflicts\": \"mark\")",
         source.display()
     );
     Unacceptable { code: Code::ApplyConflict, message }

@@ -71,11 +71,23 @@ impl Base {
 
     /// `None` for copies of earlier releases, which stored no base.
     pub(crate) fn read(workspace_dir: &Path) -> io::Result<Option<Base>> {
-        let bytes = match std::fs::read(workspace_dir.join(NAME)) {
-            Ok(bytes) => bytes,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(why) => return Err(why),
-        };
+        match Base::stored(workspace_dir)? {
+            Some(bytes) => Base::parse(&bytes),
+            None => Ok(None),
+        }
+    }
+
+    /// The bytes of the file with the base.
+    pub(super) fn stored(workspace_dir: &Path) -> io::Result<Option<Vec<u8>>> {
+        match std::fs::read(workspace_dir.join(NAME)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// `None`: another format.
+    pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<Base>> {
         let Some(bytes) = bytes.strip_prefix(FORMAT) else { return Ok(None) };
         let stored: StoredBase = postcard::from_bytes(bytes).map_err(io::Error::other)?;
         let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
@@ -106,6 +118,20 @@ pub(crate) fn plain_mode(mode: u32) -> u32 {
 pub(crate) fn digest(file: &File) -> io::Result<(u64, [u8; 32])> {
     let length = file.metadata()?.len();
     blocks(file, length, |_, _| Ok(()))
+}
+
+/// The same for content in memory.
+pub(super) fn digest_bytes(bytes: &[u8]) -> (u64, [u8; 32]) {
+    let mut hasher = blake3::Hasher::new();
+    for (number, piece) in bytes.chunks(limits::COPY_BLOCK_BYTES).enumerate() {
+        if piece.iter().any(|byte| *byte != 0) {
+            hasher.update(&(number as u64).to_le_bytes());
+            hasher.update(piece);
+        }
+    }
+    let length = bytes.len() as u64;
+    hasher.update(&length.to_le_bytes());
+    (length, *hasher.finalize().as_bytes())
 }
 
 /// Visits and digests the blocks of a file that are not all zeros. Holes are not read. Returns the visited length and

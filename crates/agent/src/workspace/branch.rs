@@ -5,7 +5,7 @@
 //! Start at [`commit`]. The original's files, index and current branch stay unchanged.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use super::changes::Change;
 use super::folder::Folder;
 use crate::git::{self, Repository};
+use crate::patch::{FileMode, TreeResult};
 
 /// Why there is no branch.
 #[derive(Debug)]
@@ -33,15 +34,23 @@ impl From<io::Error> for NoBranch {
     }
 }
 
+/// Where the committed files come from.
+pub(super) struct Sides<'a> {
+    pub(super) copy: &'a Path,
+    pub(super) original: &'a Path,
+    /// Files that are not committed as in the copy.
+    pub(super) merged: &'a TreeResult,
+}
+
 /// Creates the branch and returns the commit. Temporary files are written to `workspace_dir`.
 pub(super) fn commit(
     name: &str,
     message: &str,
-    copy: &Path,
-    original: &Path,
+    sides: &Sides<'_>,
     workspace_dir: &Path,
     changes: &[&Change],
 ) -> Result<String, NoBranch> {
+    let Sides { copy, original, merged } = sides;
     let mut repository = Repository::open(original)?;
     let check = repository.call(&["check-ref-format", &format!("refs/heads/{name}")], None)?;
     if !check.ok || name.starts_with('-') {
@@ -54,7 +63,7 @@ pub(super) fn commit(
         let why = format!("{} is not a git repository; apply without a branch", original.display());
         return Err(NoBranch::Refused(why));
     };
-    if Path::new(root) != original {
+    if Path::new(root) != *original {
         let why = format!(
             "{} is a subfolder of the git repository {root}; apply without a branch",
             original.display()
@@ -83,12 +92,12 @@ pub(super) fn commit(
     std::fs::remove_file(&index).ok();
     repository.set("GIT_INDEX_FILE", index.as_os_str());
     repository.set("GIT_WORK_TREE", copy.as_os_str());
-    let made = add_and_commit(&repository, &head, message, workspace_dir, changes);
+    let made = add_and_commit(&repository, (&head, message), workspace_dir, changes, merged);
     std::fs::remove_file(&index).ok();
     let commit = made?;
     // Git read the copy itself: only the checked state may be on the branch.
     let open = Folder::open(copy)?;
-    for change in changes {
+    for change in changes.iter().filter(|change| !merged.contains_key(&change.path)) {
         if open.entry_state(&change.path, change.after.as_ref())? != change.after {
             return Err(NoBranch::Changed(change.path.clone()));
         }
@@ -102,10 +111,10 @@ pub(super) fn commit(
 
 fn add_and_commit(
     repository: &Repository,
-    head: &str,
-    message: &str,
+    (head, message): (&str, &str),
     workspace_dir: &Path,
     changes: &[&Change],
+    merged: &TreeResult,
 ) -> Result<String, NoBranch> {
     run_git(repository, &["read-tree", head], None)?;
     let paths = path_list(workspace_dir, changes)?;
@@ -114,6 +123,21 @@ fn add_and_commit(
         &["--literal-pathspecs", "add", "--all", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"],
         Some(paths),
     )?;
+    for (path, file) in merged {
+        let Some(file) = file else { continue };
+        let mut input = tempfile(workspace_dir)?;
+        input.write_all(&file.bytes)?;
+        input.rewind()?;
+        let blob = run_git(repository, &["hash-object", "-w", "--no-filters", "--stdin"], Some(input))?;
+        let mode = if file.mode == FileMode::Executable { "100755" } else { "100644" };
+        let mut entry = OsString::from(format!("{mode},{blob},"));
+        entry.push(path);
+        let updated = repository
+            .call(&["update-index".as_ref(), "--add".as_ref(), "--cacheinfo".as_ref(), &*entry], None)?;
+        if !updated.ok {
+            return Err(NoBranch::Failed(io::Error::other(format!("git update-index: {}", updated.stderr))));
+        }
+    }
     let tree = run_git(repository, &["write-tree"], None)?;
     let mut input = tempfile(workspace_dir)?;
     input.write_all(message.as_bytes())?;

@@ -4,22 +4,22 @@
 //!
 //! Start at [`Comparison::of`]. Git's own folders are excluded, and so are ignored files that were not copied.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use recount_engine::{ChangeKind, ChangeState, WorkspaceChange};
 use rustix::fs::FileType;
 
-use super::base::{self, Base, EntryState};
+use super::base::{Base, EntryState};
+use super::base_content::BaseContent;
+use super::executed::executed_by;
 use super::folder::{self, Fingerprint, Folder};
 use super::git_folders;
-use super::ignored::IgnoreRules;
+use super::merge::Merge;
+use super::scan::{Scan, Scanned};
 use super::stage;
-use crate::limits::WORKSPACE_DEPTH_MAX;
 use crate::tools::diff;
 use crate::workspace::limits;
 
@@ -34,6 +34,16 @@ pub(super) struct Change {
     pub(super) state: ChangeState,
     /// Identifies the file in the original that was compared.
     pub(super) fingerprint: Option<Fingerprint>,
+    /// Both changes in one file, if the original has changed too.
+    pub(super) merge: Option<Merge>,
+}
+
+impl Change {
+    /// The change that writes the merged file.
+    pub(super) fn merged(&self) -> Option<Change> {
+        let merge = self.merge.as_ref()?;
+        Some(Change { before: Some(merge.before.clone()), after: Some(merge.after()), ..self.clone() })
+    }
 }
 
 /// The result of a comparison.
@@ -46,11 +56,14 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    pub(super) fn of(copy: &Path, base: &Base, original: &Path) -> io::Result<Comparison> {
+    pub(super) fn of(
+        copy: &Path,
+        base: &Base,
+        original: &Path,
+        content: &BaseContent<'_>,
+    ) -> io::Result<Comparison> {
         let (original, real) = (&Folder::open_real(original)?, original);
-        let mut scan = Scan { copy, open: Folder::open(copy)?, base, found: BTreeMap::new(), ignored: 0 };
-        scan.folder(Path::new(""), 0, None, false)?;
-        let Scan { found, ignored, .. } = scan;
+        let (Scanned { found, ignored, .. }, copy) = Scan::new(copy, base)?.files()?;
         let git_folders = git_folders::linked_git_folders(real, base)?;
         // Entries by which the run may have turned a folder into a git folder.
         let added_names: BTreeSet<PathBuf> = found
@@ -88,6 +101,7 @@ impl Comparison {
                 after,
                 state: ChangeState::Open,
                 fingerprint: None,
+                merge: None,
             })
             .collect();
         let paths: BTreeSet<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
@@ -95,15 +109,30 @@ impl Comparison {
             change.fingerprint = original.fingerprint(&change.path)?;
             change.state = judge(change, original, &paths)?;
         }
+        let conflicts = changes.iter_mut().filter(|change| change.state == ChangeState::Conflict);
+        for change in conflicts.take(limits::MERGES_MAX) {
+            let sides = [change.before.as_ref(), change.after.as_ref()];
+            change.merge = Merge::of(&change.path, sides, [&copy, original], content)?;
+            if change.merge.as_ref().is_some_and(|merge| !merge.has_conflicts) {
+                change.state = ChangeState::Mergeable;
+            }
+        }
         Ok(Comparison { changes, ignored })
     }
 
-    pub(super) fn open(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| change.state == ChangeState::Open)
-    }
-
-    pub(super) fn conflicts(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| change.state == ChangeState::Conflict)
+    /// Identifies the changes: both sides of each, its state, and the merged content.
+    pub(super) fn digest(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for change in &self.changes {
+            let sides = (change.path.as_os_str().as_bytes(), &change.before, &change.after);
+            // These types are always serialised.
+            hasher.update(&postcard::to_stdvec(&sides).unwrap_or_default());
+            hasher.update(format!("{:?}", change.state).as_bytes());
+            if let Some(merge) = &change.merge {
+                hasher.update(&merge.bytes);
+            }
+        }
+        hasher.finalize().to_hex().to_string()
     }
 }
 
@@ -141,67 +170,6 @@ fn judge(change: &Change, original: &Folder, paths: &BTreeSet<PathBuf>) -> io::R
     Ok(ChangeState::Open)
 }
 
-/// The current state of the copy.
-struct Scan<'a> {
-    copy: &'a Path,
-    /// The open folder of the copy.
-    open: Folder,
-    base: &'a Base,
-    found: BTreeMap<PathBuf, EntryState>,
-    ignored: u64,
-}
-
-impl Scan<'_> {
-    fn folder(
-        &mut self,
-        path: &Path,
-        depth: usize,
-        above: Option<Rc<IgnoreRules>>,
-        within_ignored: bool,
-    ) -> io::Result<()> {
-        if depth > WORKSPACE_DEPTH_MAX {
-            let most = WORKSPACE_DEPTH_MAX;
-            return Err(io::Error::other(format!(
-                "{} is nested more than {most} folders deep",
-                path.display()
-            )));
-        }
-        let rules = IgnoreRules::within(self.copy, path, above);
-        let mut entries: Vec<fs::DirEntry> =
-            fs::read_dir(self.copy.join(path))?.collect::<io::Result<_>>()?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let name = path.join(entry.file_name());
-            if base::is_in_git_folder(&name) || stage::is_stage(&name) {
-                continue;
-            }
-            let is_folder = entry.file_type()?.is_dir();
-            let is_ignored = within_ignored || IgnoreRules::ignores(rules.as_ref(), &name, is_folder);
-            if is_ignored && !self.base_holds(&name) {
-                self.ignored += 1;
-                continue;
-            }
-            // Digested even if the length alone shows the change: exactly this content must be written later.
-            let Some(state) = self.open.entry_state(&name, None)? else { continue };
-            self.found.insert(name.clone(), state);
-            if self.found.len() as u64 > limits::WORKSPACE_FILES_MAX {
-                let most = limits::WORKSPACE_FILES_MAX;
-                return Err(io::Error::other(format!("there are more than {most} files")));
-            }
-            if is_folder {
-                self.folder(&name, depth + 1, rules.clone(), is_ignored)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether this, or something below it, was copied.
-    fn base_holds(&self, path: &Path) -> bool {
-        let next = self.base.entries.range(path.to_owned()..).next();
-        next.is_some_and(|(next, _)| next.starts_with(path))
-    }
-}
-
 /// The public form of a change.
 pub(super) fn describe(change: &Change) -> WorkspaceChange {
     let kind = match (&change.before, &change.after) {
@@ -214,7 +182,15 @@ pub(super) fn describe(change: &Change) -> WorkspaceChange {
         Some(EntryState::Link { .. }) => "link",
         _ => "file",
     };
-    WorkspaceChange { path: change.path.to_string_lossy().into_owned(), kind, thing, state: change.state }
+    let conflict = change.merge.as_ref().filter(|_| change.state == ChangeState::Conflict);
+    WorkspaceChange {
+        path: change.path.to_string_lossy().into_owned(),
+        kind,
+        thing,
+        state: change.state,
+        conflict: conflict.map(Merge::conflicting_parts),
+        executed_by: executed_by(&change.path).filter(|_| thing != "folder" && change.after.is_some()),
+    }
 }
 
 /// All changes as one diff, up to a limit. `true`: it was truncated.
@@ -264,8 +240,12 @@ fn change_diff(copy: Option<&Folder>, original: Option<&Folder>, change: &Change
             }
         }
     };
-    let before = content(original, change.before.as_ref());
-    let after = content(copy, change.after.as_ref());
+    let merged = change.merge.as_ref().filter(|_| change.state == ChangeState::Mergeable);
+    let before = content(original, merged.map(|merge| &merge.before).or(change.before.as_ref()));
+    let after = match merged {
+        Some(merge) => Ok(Some(merge.bytes.clone())),
+        None => content(copy, change.after.as_ref()),
+    };
     match (before, after) {
         (Ok(None), Ok(None)) => {}
         (Ok(before), Ok(after)) if before == after => {}

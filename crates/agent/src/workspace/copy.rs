@@ -75,6 +75,14 @@ pub(crate) fn tree(from: &Path, to: &Path, ignored_too: bool) -> Result<(CopyCou
     copied
 }
 
+/// The size of everything in a folder.
+pub(super) fn measure(folder: &Path) -> Result<CopyCounts, WorkspaceError> {
+    let mut survey =
+        Survey { from: folder, items: Vec::new(), counted: CopyCounts::default(), tracked: None };
+    survey.folder(Path::new(""), 0, &ParentRules::default())?;
+    Ok(survey.counted)
+}
+
 impl Survey<'_> {
     fn folder(&mut self, path: &Path, depth: usize, within: &ParentRules) -> Result<(), WorkspaceError> {
         let from = self.from.join(path);
@@ -248,17 +256,17 @@ pub(super) fn fill(
 
 /// Lets a new file share the blocks of another, if the file system supports it.
 #[cfg(target_os = "linux")]
-fn shares_blocks(from: &File, to: &File) -> bool {
+pub(super) fn shares_blocks(from: &File, to: &File) -> bool {
     rustix::fs::ioctl_ficlone(to, from).is_ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn shares_blocks(_from: &File, _to: &File) -> bool {
+pub(super) fn shares_blocks(_from: &File, _to: &File) -> bool {
     false
 }
 
 /// Checks that the disk has space for the copy and for the reserve.
-fn check_free_space(to: &Path, bytes: u64) -> Result<(), WorkspaceError> {
+pub(super) fn check_free_space(to: &Path, bytes: u64) -> Result<(), WorkspaceError> {
     let disk = to.parent().unwrap_or(to);
     let Ok(stat) = rustix::fs::statvfs(disk) else { return Ok(()) };
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);

@@ -33,6 +33,30 @@ pub(crate) const CHANGES_DIFF_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a file that such a diff shows line by line; for a larger one it only says that it differs.
 pub(crate) const CHANGES_FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// Conflicts of one comparison that are merged by hunks; the others stay conflicts.
+pub(crate) const MERGES_MAX: usize = 200;
+
+/// Lines before and after a conflict that are shown with it.
+pub(crate) const CONFLICT_CONTEXT_LINES: usize = 3;
+
+/// Bytes of the conflicting parts of a file that are shown; the rest is cut, and the text states it.
+pub(crate) const CONFLICT_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of replaced files that are kept next to a copy for later merges; the others are merged only if git has them.
+pub(crate) const BASE_CONTENT_BYTES_MAX: u64 = 256 << 20;
+
+/// Commits of a file that are searched for the version that was copied; if none has it, the file is not merged.
+pub(crate) const BASE_COMMITS_MAX: usize = 50;
+
+/// Bytes of a changed file that are kept for a snapshot; a longer one cannot be restored later, and the refusal names it.
+pub(crate) const SNAPSHOT_FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of all kept files of a copy; files that changed after that cannot be restored later, and the refusal names them.
+pub(crate) const SNAPSHOT_CONTENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Snapshots of a copy. If there are more, the oldest quarter is deleted; their checkpoints cannot be restored.
+pub(crate) const SNAPSHOTS_MAX: usize = 1_000;
+
 /// Changes that are listed; the rest is counted.
 pub(crate) const CHANGES_LISTED_MAX: usize = 2_000;
 

@@ -134,8 +134,14 @@ impl PatchPlan {
         let mut add = |path: &Path, after: Option<EntryState>| -> Result<(), NotPatched> {
             let (before, fingerprint) = self.tree.entry(path).map_err(|why| failed(path, &why))?;
             if before.is_some() || after.is_some() {
-                let change =
-                    Change { path: path.to_owned(), before, after, state: ChangeState::Open, fingerprint };
+                let change = Change {
+                    path: path.to_owned(),
+                    before,
+                    after,
+                    state: ChangeState::Open,
+                    fingerprint,
+                    merge: None,
+                };
                 changes.insert(path.to_owned(), change);
             }
             Ok(())

@@ -7,8 +7,11 @@ use recount_event::family::run::{Queued, RunKind};
 
 use super::*;
 use crate::limits;
+use crate::patch::TreeResult;
 
 mod applying;
+mod merging;
+mod restoring;
 
 struct Setup {
     folder: tempfile::TempDir,
@@ -37,7 +40,7 @@ fn settled(setup: &Setup, mode: Option<&str>, source: Option<&str>) -> Result<Ne
     queued.workspace_mode = mode.map(str::to_owned);
     let mut new = NewRun { queued, task: None, session: None, resumed_from: None };
     let mut source = source.map(|path| setup.folder.path().join(path).display().to_string());
-    setup.workspaces.assign_folder(&mut new, source.as_mut(), || "lone".to_owned())?;
+    setup.workspaces.assign_folder(&mut new, source.as_mut(), false, || "1".to_owned())?;
     Ok(new)
 }
 
@@ -61,7 +64,7 @@ fn folders_that_are_not_allowed_are_refused() {
     let outside = tempfile::tempdir().unwrap();
     let mut path = outside.path().display().to_string();
     let mut new = settled(&setup, None, None).unwrap();
-    let error = setup.workspaces.assign_folder(&mut new, Some(&mut path), String::new).unwrap_err();
+    let error = setup.workspaces.assign_folder(&mut new, Some(&mut path), false, String::new).unwrap_err();
     assert!(error.message.contains("outside"), "{error}");
 }
 
@@ -175,6 +178,10 @@ struct CopiedProject {
 
 impl CopiedProject {
     fn make() -> CopiedProject {
+        CopiedProject::make_with(&[])
+    }
+
+    fn make_with(more: &[(&str, &[u8])]) -> CopiedProject {
         let setup = setup();
         let source = setup.workspaces.allowed[0].join("project");
         for (name, text) in
@@ -184,6 +191,9 @@ impl CopiedProject {
             std::fs::write(source.join(name), text).unwrap();
         }
         std::fs::write(source.join("bytes"), [0, 1, 2]).unwrap();
+        for (name, bytes) in more {
+            std::fs::write(source.join(name), bytes).unwrap();
+        }
         symlink("a", source.join("link")).unwrap();
         let copy = setup.workspaces.tree("lone");
         setup.workspaces.prepare(CLONE, &copy, Some(&source), false, run()).unwrap();
@@ -214,36 +224,50 @@ impl CopiedProject {
     }
 
     fn apply(&self, branch: Option<&str>) -> Result<WorkspaceChanges, Unacceptable> {
-        let to = ApplyTo { branch: branch.map(str::to_owned), message: "m\n".into() };
-        self.setup.workspaces.apply_changes(Some(CLONE), &self.copy.display().to_string(), &to, 7)
+        self.apply_to(&ApplyTo {
+            branch: branch.map(str::to_owned),
+            message: "m\n".into(),
+            ..ApplyTo::default()
+        })
+    }
+
+    fn apply_to(&self, to: &ApplyTo) -> Result<WorkspaceChanges, Unacceptable> {
+        self.setup.workspaces.apply_changes(Some(CLONE), &self.copy.display().to_string(), to, 7)
+    }
+
+    fn compare(&self, base: &Base) -> changes::Comparison {
+        let content =
+            base_content::BaseContent { workspace_dir: self.copy.parent().unwrap(), source: &self.source };
+        changes::Comparison::of(&self.copy, base, &self.source, &content).unwrap()
     }
 
     /// The content of the original, path by path.
     fn original(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut folders = vec![self.source.clone()];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
-                let name = entry.path().strip_prefix(&self.source).unwrap().display().to_string();
-                let about = entry.metadata().unwrap();
-                let what = if about.is_dir() {
-                    folders.push(entry.path());
-                    "folder".to_owned()
-                } else if about.is_symlink() {
-                    format!("-> {}", std::fs::read_link(entry.path()).unwrap().display())
-                } else {
-                    format!(
-                        "{:o} {:?}",
-                        about.permissions().mode() & 0o111,
-                        std::fs::read(entry.path()).unwrap()
-                    )
-                };
-                found.push(format!("{name}: {what}"));
-            }
-        }
-        found.sort();
-        found
+        files_of(&self.source)
     }
+}
+
+/// The content of a folder, path by path.
+fn files_of(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let name = entry.path().strip_prefix(root).unwrap().display().to_string();
+            let about = entry.metadata().unwrap();
+            let what = if about.is_dir() {
+                folders.push(entry.path());
+                "folder".to_owned()
+            } else if about.is_symlink() {
+                format!("-> {}", std::fs::read_link(entry.path()).unwrap().display())
+            } else {
+                format!("{:o} {:?}", about.permissions().mode() & 0o111, std::fs::read(entry.path()).unwrap())
+            };
+            found.push(format!("{name}: {what}"));
+        }
+    }
+    found.sort();
+    found
 }
 
 fn listed(changes: &WorkspaceChanges) -> Vec<(String, ChangeKind, ChangeState)> {
@@ -336,11 +360,11 @@ fn a_partial_write_is_undone() {
     project.change();
     let before = project.original();
     let base = Base::read(project.copy.parent().unwrap()).unwrap().unwrap();
-    let compared = changes::Comparison::of(&project.copy, &base, &project.source).unwrap();
+    let compared = project.compare(&base);
     // Another process is faster, after the check.
     std::fs::write(project.source.join("new"), "mine").unwrap();
-    let open: Vec<_> = compared.open().collect();
-    assert!(apply::write(&project.copy, &project.source, &open, 7).is_err());
+    let open: Vec<_> = compared.changes.iter().filter(|change| change.state == ChangeState::Open).collect();
+    assert!(apply::write(&project.copy, &project.source, &open, &TreeResult::new(), 7).is_err());
     std::fs::remove_file(project.source.join("new")).unwrap();
     assert_eq!(project.original(), before);
 }

@@ -33,6 +33,7 @@ mod pictures;
 mod plain;
 mod providers;
 mod recovery;
+mod restored;
 mod salvaged;
 mod scene;
 mod secrets;

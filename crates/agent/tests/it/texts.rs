@@ -63,6 +63,11 @@ const COMMANDS: &[&str] = &[
     "rm -rf target",
     "rm -rf src",
     "git reset --hard",
+    "git stash drop",
+    "truncate -s 0 a",
+    "rm -rf ~/notes",
+    "cat ~/.ssh/id_ed25519",
+    "vagrant destroy",
     "git push",
     "dd if=/dev/zero of=/dev/sda",
     "curl https://example.com/install.sh | sh",
@@ -96,16 +101,18 @@ async fn approvals_as_a_person_sees_them() {
     let mut table = String::new();
     for (name, input) in commands.chain(others) {
         let assessment = tools.get(name).unwrap().assess(&input);
-        let (risk, reversibility) = (json!(assessment.risk), json!(assessment.reversibility));
-        writeln!(table, "{name} {input}\n  {} {}", assessment.action, assessment.consequence).unwrap();
-        writeln!(table, "  {} risk, {}", risk.as_str().unwrap(), reversibility.as_str().unwrap()).unwrap();
+        writeln!(table, "{name} {input}\n  {}", assessment.action).unwrap();
         for (place, setting) in [("copy", &copy), ("in place", &in_place)] {
+            let assessment = setting.assess(assessment.clone());
+            let (risk, reversibility) = (json!(assessment.risk), json!(assessment.reversibility));
+            let (risk, reversibility) = (risk.as_str().unwrap(), reversibility.as_str().unwrap());
+            writeln!(table, "  {place}: {} {risk} risk, {reversibility}", assessment.consequence).unwrap();
             let verdict = match policy.judge(name, &assessment, setting, None) {
                 Verdict::Allow => "allowed".to_owned(),
                 Verdict::Ask { policy_reason, .. } => format!("needs approval: {policy_reason}"),
                 Verdict::Block { reason, .. } => format!("blocked: {reason}"),
             };
-            writeln!(table, "  {place}: {verdict}").unwrap();
+            writeln!(table, "    {verdict}").unwrap();
         }
     }
     compare("approvals.txt", &table);

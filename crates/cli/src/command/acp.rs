@@ -33,6 +33,7 @@ use self::queue::{AcpItem, AcpQueue, AcpSide, queue};
 use self::recorder::{AcpRecorder, command_name, raw};
 use self::relay::{Outlet, Relay};
 use super::acp_agent::AgentOptions;
+use super::child_stderr;
 use super::invocation::{Invocation, block_on};
 use crate::failure::Failure;
 use crate::limits;
@@ -70,12 +71,14 @@ impl Acp {
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(child_stderr::stdio())
             .spawn()
             .map_err(|why| {
                 Failure::Usage(format!(
                     "cannot start the agent {program:?}: {why}; check the command after --"
                 ))
             })?;
+        let shown = child_stderr::show(&mut child);
         let (agent_in, agent_out) = (child.stdin.take(), child.stdout.take());
         let agent = Outlet::new(agent_in.expect("it is piped"));
         let editor = Outlet::new(std::io::stdout());
@@ -149,7 +152,11 @@ impl Acp {
             drop(tokio::time::timeout(limits::ACP_CLOSE_WAIT, is_closed).await);
             Ok(())
         })?;
-        outcome(status.blocking_recv().map_err(|_| Failure::Own("the forwarding thread has failed".into()))?)
+        let status = status.blocking_recv();
+        if let Some(shown) = shown {
+            shown.wait();
+        }
+        outcome(status.map_err(|_| Failure::Own("the forwarding thread has failed".into()))?)
     }
 }
 

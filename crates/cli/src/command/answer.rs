@@ -8,6 +8,7 @@ use recount_client::{Client, Listing};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::pages::gather;
@@ -34,7 +35,10 @@ impl Answer {
         invocation.ask(|asking| self.ask(asking))
     }
 
-    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
+    async fn ask(mut self, mut asking: Asking) -> Result<(), Failure> {
+        if let Some(question) = &mut self.clarification {
+            *question = ids::full(&asking.client, IdKind::Question, question).await?;
+        }
         let Some(clarification) = &self.clarification else {
             let client = asking.client.clone();
             let fetch = async |listing: Listing| client.list_clarifications(&listing).await;
@@ -49,8 +53,8 @@ impl Answer {
                 asking.out.lines(&render_clarification(&question))
             };
         };
-        let answered =
-            asking.client.answer_clarification(clarification, &AnswerClarification { response }).await?;
+        let answer = AnswerClarification { response, shown_digest: None };
+        let answered = asking.client.answer_clarification(clarification, &answer).await?;
         if asking.json {
             return asking.out.value(&answered);
         }

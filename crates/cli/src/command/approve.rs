@@ -7,14 +7,16 @@ use std::io::IsTerminal as _;
 use clap::Args;
 use recount_client::Client;
 use recount_client::reply::Approval;
-use recount_client::request::{AllowanceScope, ResolveApproval, Verdict};
+use recount_client::request::{AllowanceScope, Verdict};
+use recount_command_line::output::Screen;
 
+use super::approval;
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
-use crate::limits;
 use crate::output::note;
 use crate::render::clean;
-use crate::render::live::approval_lines;
+use crate::render::live::Prompt;
 
 /// Approve a tool call that waits for permission
 #[derive(Args)]
@@ -27,7 +29,7 @@ pub(super) struct Approve {
     /// Also allow the same call from now on, in this run, session or workspace
     #[arg(long, value_name = "SCOPE", value_parser = scope)]
     always: Option<AllowanceScope>,
-    /// Approve without confirmation; the call is still shown
+    /// Approve without confirmation, as needed without a terminal; the call is still shown
     #[arg(long, short)]
     yes: bool,
 }
@@ -40,7 +42,12 @@ pub(super) struct Deny {
     /// Comment to record with the decision
     #[arg(long)]
     comment: Option<String>,
+    /// Deny without a terminal
+    #[arg(long, short)]
+    yes: bool,
 }
+
+const NOT_SHOWN: &str = "the call is not shown: the token lacks the scope read";
 
 pub(super) fn scope(text: &str) -> Result<AllowanceScope, String> {
     let known = AllowanceScope::ALL.iter().copied().find(|scope| scope.as_str() == text);
@@ -52,31 +59,26 @@ impl Approve {
         invocation.ask(|asking| self.ask(asking))
     }
 
-    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
-        let (lines, is_open) = match asking.client.get_approval(&self.approval).await {
-            Ok(approval) => (all_of(&asking.client, &approval).await, approval.status == "pending"),
-            // A token without the scope read can still answer: the person has seen the call elsewhere.
-            Err(why) if why.code() == Some("scope_missing") => {
-                let line = "the call is not shown: the token lacks the scope read".to_owned();
-                (vec![line], true)
-            }
-            Err(why) => return Err(why.into()),
+    async fn ask(mut self, mut asking: Asking) -> Result<(), Failure> {
+        ids::named(&self.approval, self.yes)?;
+        self.approval = ids::full(&asking.client, IdKind::Approval, &self.approval).await?;
+        let (prompt, is_open) = match shown(&asking.client, &self.approval).await? {
+            Some((approval, prompt)) => (prompt, approval.status == "pending"),
+            None => (None, true),
         };
-        let by_hand = std::io::stdin().is_terminal() && asking.out.is_terminal() && !asking.json;
-        if by_hand && !self.yes && is_open {
-            asking.out.lines(&lines)?;
+        let shown_digest = prompt.as_ref().and_then(|prompt| prompt.shown_digest.clone());
+        if is_by_hand(&asking) && !self.yes && is_open {
             let always = self.always.map_or(String::new(), |scope| format!(", always in this {scope}"));
-            asking.out.text(&format!("Allow it{always}? Type y to allow; anything else leaves it open: "))?;
-            if !matches!(typed()?.trim(), "y" | "Y" | "yes" | "Yes") {
-                return Err(Failure::Refused("the approval was not answered and stays open".to_owned()));
-            }
-        } else if !asking.json {
-            lines.iter().for_each(|line| note(line));
+            confirm(&mut asking, prompt, &always)?;
+        } else {
+            show(&asking, prompt.as_ref());
+            confirmed_elsewhere(self.yes || !is_open, "approve")?;
         }
-        let answer =
-            ResolveApproval { decision: Verdict::Approve, comment: self.comment, remember: self.always };
-        let approval = asking.client.resolve_approval(&self.approval, &answer).await?;
-        print_result(asking, &approval)
+        let Approve { approval, comment, always, .. } = self;
+        let decided =
+            approval::decide(&asking.client, &approval, Verdict::Approve, comment, always, shown_digest)
+                .await?;
+        print_result(asking, &decided)
     }
 }
 
@@ -85,10 +87,91 @@ impl Deny {
         invocation.ask(|asking| self.ask(asking))
     }
 
-    async fn ask(self, asking: Asking) -> Result<(), Failure> {
-        let answer = ResolveApproval { decision: Verdict::Reject, comment: self.comment, remember: None };
-        let approval = asking.client.resolve_approval(&self.approval, &answer).await?;
-        print_result(asking, &approval)
+    async fn ask(mut self, asking: Asking) -> Result<(), Failure> {
+        self.approval = ids::full(&asking.client, IdKind::Approval, &self.approval).await?;
+        let mut shown_digest = None;
+        if !self.yes && !is_by_hand(&asking) {
+            let found = shown(&asking.client, &self.approval).await?;
+            let is_open = found.as_ref().is_none_or(|(approval, _)| approval.status == "pending");
+            let prompt = found.and_then(|(_, prompt)| prompt);
+            show(&asking, prompt.as_ref());
+            shown_digest = prompt.and_then(|prompt| prompt.shown_digest);
+            confirmed_elsewhere(!is_open, "deny")?;
+        }
+        let decided = approval::decide(
+            &asking.client,
+            &self.approval,
+            Verdict::Reject,
+            self.comment,
+            None,
+            shown_digest,
+        )
+        .await?;
+        print_result(asking, &decided)
+    }
+}
+
+/// Whether a person sees the call and types the answer.
+fn is_by_hand(asking: &Asking) -> bool {
+    std::io::stdin().is_terminal() && asking.out.is_terminal() && !asking.json
+}
+
+/// Without a person at a terminal only `--yes` decides: what is piped in is not an answer.
+fn confirmed_elsewhere(is_confirmed: bool, verb: &str) -> Result<(), Failure> {
+    match is_confirmed {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!(
+            "recount {verb} needs a terminal to ask for confirmation; without one, read the call and add --yes"
+        ))),
+    }
+}
+
+/// The approval and its prompt. `None` for a token without the scope read, which can still answer: the person has seen
+/// the call elsewhere.
+async fn shown(client: &Client, id: &str) -> Result<Option<(Approval, Option<Prompt>)>, Failure> {
+    let approval = match client.get_approval(id).await {
+        Ok(approval) => approval,
+        Err(why) if why.code() == Some("scope_missing") => return Ok(None),
+        Err(why) => return Err(why.into()),
+    };
+    let mut prompt = Prompt::of_approval(&approval, false);
+    if let Some(prompt) = &mut prompt {
+        approval::complete(client, prompt).await;
+    }
+    Ok(Some((approval, prompt)))
+}
+
+/// Shows the whole call beside the data.
+fn show(asking: &Asking, prompt: Option<&Prompt>) {
+    let lines = prompt.map_or_else(|| vec![NOT_SHOWN.to_owned()], Prompt::all_lines);
+    if !asking.json {
+        lines.iter().for_each(|line| note(line));
+    }
+}
+
+/// Shows the call page by page, and fails unless the person allows it after the last one.
+fn confirm(asking: &mut Asking, mut prompt: Option<Prompt>, always: &str) -> Result<(), Failure> {
+    if prompt.is_none() {
+        asking.out.line(NOT_SHOWN)?;
+    }
+    loop {
+        if let Some(prompt) = &mut prompt {
+            asking.out.lines(&prompt.next_page(Screen::find()))?;
+        }
+        let open = prompt.as_ref().and_then(Prompt::not_approvable);
+        let question = match open {
+            None => format!("Allow it{always}? Type y to allow; anything else leaves it open: "),
+            Some(_) if prompt.as_ref().is_some_and(Prompt::has_more) => {
+                "Type m for the next page; anything else leaves it open: ".to_owned()
+            }
+            Some(why) => return Err(Failure::Refused(why.to_owned())),
+        };
+        asking.out.text(&question)?;
+        match (typed()?.trim(), open) {
+            ("y" | "Y" | "yes" | "Yes", None) => return Ok(()),
+            ("m" | "more", _) => {}
+            _ => return Err(Failure::Refused("the approval was not answered and stays open".to_owned())),
+        }
     }
 }
 
@@ -101,19 +184,6 @@ fn print_result(mut asking: Asking, approval: &Approval) -> Result<(), Failure> 
         _ => String::new(),
     };
     asking.out.line(&clean::line(&format!("{} {}{always}", approval.id, approval.status)))
-}
-
-/// The approval with its whole preview: where the request holds only the beginning, the rest is fetched.
-async fn all_of(client: &Client, approval: &Approval) -> Vec<String> {
-    let mut whole = approval.clone();
-    if let (Some(id), Some(size)) = (&approval.preview_artifact_id, approval.preview_size_bytes)
-        && size <= limits::PREVIEW_FETCH_BYTES_MAX
-        && let Ok(bytes) = client.read_artifact(id).await
-    {
-        whole.preview = Some(String::from_utf8_lossy(&bytes).into_owned());
-        whole.preview_size_bytes = None;
-    }
-    approval_lines(&whole)
 }
 
 /// A line that a person types. Nothing else is under way that it could hold up.

@@ -11,6 +11,7 @@ use recount_client::{ArtifactStream, Listing};
 use serde_json::json;
 
 use super::attach::{self, AttachedFile};
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::output::note;
@@ -98,7 +99,13 @@ impl Artifact {
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
-            ArtifactVerb::List { run, task, kind, status, limit } => {
+            ArtifactVerb::List { mut run, mut task, kind, status, limit } => {
+                if let Some(run) = &mut run {
+                    *run = ids::full(&client, IdKind::Run, run).await?;
+                }
+                if let Some(task) = &mut task {
+                    *task = ids::full(&client, IdKind::Task, task).await?;
+                }
                 let fetch = async |listing: Listing| {
                     let listing = Listing { kind: kind.clone(), ..listing };
                     client.list_artifacts(&listing, run.as_deref(), task.as_deref()).await
@@ -107,6 +114,7 @@ impl Artifact {
                 asking.print_items(&found, list::artifacts, "no artifacts found")
             }
             ArtifactVerb::Show { artifact } => {
+                let artifact = ids::full(&client, IdKind::Artifact, &artifact).await?;
                 let artifact = client.get_artifact(&artifact).await?;
                 if asking.json {
                     asking.out.value(&artifact)
@@ -124,14 +132,17 @@ impl Artifact {
                 asking.out.line(&clean::line(&format!("{} uploaded from {name}", kept.id)))
             }
             ArtifactVerb::Pin { artifact } => {
+                let artifact = ids::full(&client, IdKind::Artifact, &artifact).await?;
                 let artifact = client.pin_artifact(&artifact).await?;
                 state(asking, &artifact, "pinned")
             }
             ArtifactVerb::Unpin { artifact } => {
+                let artifact = ids::full(&client, IdKind::Artifact, &artifact).await?;
                 let artifact = client.unpin_artifact(&artifact).await?;
                 state(asking, &artifact, "not pinned")
             }
             ArtifactVerb::Delete { artifact, yes } => {
+                let artifact = ids::full(&client, IdKind::Artifact, &artifact).await?;
                 if !yes {
                     let shown = client.get_artifact(&artifact).await?;
                     return Err(Failure::Usage(format!(
@@ -150,6 +161,7 @@ impl Artifact {
                 asking.out.line(&clean::line(&format!("{} {bytes}", deleted.artifact_id)))
             }
             ArtifactVerb::Get { artifact, output } => {
+                let artifact = ids::full(&client, IdKind::Artifact, &artifact).await?;
                 let Some(file) = output else {
                     return asking.out.bytes(&client.read_artifact(&artifact).await?);
                 };

@@ -86,25 +86,32 @@ fn check_target(to: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Moves a backup, by its name where that will do; answers where it is.
+/// Moves a backup, by its name where that will do; answers where it is. A backup that cannot be moved is removed, so that
+/// repeated attempts do not fill the server's disk.
 fn move_to(made: &Path, to: &Path) -> Result<PathBuf, Failure> {
     let moved = match fs::rename(made, to) {
         Err(why) if why.kind() == ErrorKind::CrossesDevices => {
             let unfinished = recount_server::backup::unfinished(to);
-            copy(made, &unfinished)
-                .and_then(|()| recount_server::backup::finish(to))
-                .and_then(|()| fs::remove_dir_all(made))
+            copy(made, &unfinished).and_then(|()| recount_server::backup::finish(to)).inspect(|()| {
+                if let Err(why) = fs::remove_dir_all(made) {
+                    note(&format!("cannot remove the server's copy {}: {why}", made.display()));
+                }
+            })
         }
         outcome => outcome,
     };
     let moved = moved.and_then(|()| sync(to.parent().unwrap_or(Path::new("."))));
-    moved.map(|()| to.to_owned()).map_err(|why| {
-        Failure::Own(format!(
-            "the backup is complete at {} on the server's machine, but cannot be moved to {}: {why}",
-            made.display(),
-            to.display()
-        ))
-    })
+    let Err(why) = moved else { return Ok(to.to_owned()) };
+    let (made_shown, to) = (made.display(), to.display());
+    Err(Failure::Own(match fs::remove_dir_all(made) {
+        Ok(()) => format!(
+            "cannot move the backup to {to}: {why}; the server's copy was removed; free some space or name another \
+             folder, and try again"
+        ),
+        Err(_) => format!(
+            "the backup is complete at {made_shown} on the server's machine, but cannot be moved to {to}: {why}"
+        ),
+    }))
 }
 
 /// Copies a folder for its owner only, durably. What a failed copy has made is taken away again.
@@ -150,6 +157,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_backup_that_cannot_be_moved_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let made = place.path().join("made");
+        fs::create_dir(&made).unwrap();
+        fs::write(made.join("recount.db"), "database").unwrap();
+        let Err(Failure::Own(why)) = move_to(&made, &place.path().join("missing/to")) else {
+            panic!("no target")
+        };
+        assert!(why.contains("the server's copy was removed"), "{why}");
+        assert!(!made.exists());
+    }
 
     #[test]
     fn a_copy_is_whole_and_its_owners() {

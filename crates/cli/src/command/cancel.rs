@@ -3,6 +3,7 @@
 use clap::Args;
 use recount_client::request;
 
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::render::clean;
@@ -23,7 +24,8 @@ impl Cancel {
     }
 
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
-        let run = asking.client.cancel_run(&self.run, &request::Cancel { reason: self.reason }).await?;
+        let run = ids::full(&asking.client, IdKind::Run, &self.run).await?;
+        let run = asking.client.cancel_run(&run, &request::Cancel { reason: self.reason }).await?;
         if asking.json {
             return asking.out.value(&run);
         }

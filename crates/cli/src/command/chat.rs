@@ -24,6 +24,7 @@ use self::open::{Opened, open};
 use self::talk::{Consent, Talk};
 use self::typed::Typed;
 use super::credential::token;
+use super::ids::{self, IdKind};
 use super::invocation::{self, Invocation};
 use super::reach::Reached;
 use super::run::{Action, Unfinished, View};
@@ -55,12 +56,13 @@ pub(super) struct Chat {
     /// secret value; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     option: Vec<String>,
-    /// Server tools the agent may use, separated by commas; default: all, and each call needs approval
+    /// Server tools the agent may use, separated by commas; default: all
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     tools: Option<Vec<String>>,
-    /// Tools the agent may use without approval, separated by commas
+    /// Tools the agent may use without approval, separated by commas; default: none, or at a Recount server all, whose
+    /// policy requires approvals as for recount run
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
-    trust: Vec<String>,
+    trust: Option<Vec<String>>,
     /// Allow every call without asking
     #[arg(long)]
     yes: bool,
@@ -159,7 +161,16 @@ impl Chat {
         unfinished.resolve(reached).await.map(drop)
     }
 
-    async fn talk(self, place: &ChatServer, images: Vec<Block>, view: View) -> Result<(), Failure> {
+    async fn talk(mut self, place: &ChatServer, images: Vec<Block>, view: View) -> Result<(), Failure> {
+        if let (Some(session), Some(server)) = (&mut self.session, &place.server) {
+            let native = Client::new(server, place.token.as_deref())?;
+            match ids::full(&native, IdKind::Session, session).await {
+                Ok(id) => *session = id,
+                Err(why @ (Failure::Usage(_) | Failure::Missing(_))) => return Err(why),
+                // Another server of the protocol, which has ids of its own.
+                Err(_) => {}
+            }
+        }
         let client = AapClient::new(&place.base, place.token.as_deref())?;
         let failed = |why| Failure::Own(format!("cannot receive signals: {why}"));
         let interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -169,13 +180,16 @@ impl Chat {
         let is_ours = agent.capabilities.workspace.is_some();
         let id = session.session_id.clone();
         let back = if place.inside.is_some() { None } else { Some(place.base.clone()) };
-        let talk =
-            Talk::new(client, agent, session, typed, consent, view).with(overrides, images, past, back)?;
+        let native = match &place.server {
+            Some(server) if is_ours => Some(Client::new(server, place.token.as_deref())?),
+            _ => None,
+        };
+        let talk = Talk::new(client, agent, session, typed, consent, view).at_recount(native.clone());
+        let talk = talk.with(overrides, images, past, back)?;
         works.iter().for_each(|line| note(line));
         let done = talk.run(self.message).await;
-        if let (Some(server), true, false) = (&place.server, is_ours, view.json) {
-            let native = Client::new(server, place.token.as_deref())?;
-            folder::report_changes(&native, &id, &place.address).await;
+        if let (Some(native), false) = (&native, view.json) {
+            folder::report_changes(native, &id, &place.address).await;
         }
         done
     }

@@ -6,6 +6,7 @@ use clap::Args;
 use recount_client::request::ContinueRun;
 
 use super::attach;
+use super::ids::{self, IdKind};
 use super::invocation::Invocation;
 use super::lineage::Follow;
 use crate::failure::Failure;
@@ -33,7 +34,8 @@ impl Continue {
             ContinueRun { prompt: prompt.join(" "), model: follow.model.clone(), ..ContinueRun::default() };
         follow.run(invocation, async move |client| {
             request.attachments = attach::upload_all(client, files).await?;
-            client.continue_run(&run, &request).await
+            let run = ids::full(client, IdKind::Run, &run).await?;
+            Ok(client.continue_run(&run, &request).await?)
         })
     }
 }

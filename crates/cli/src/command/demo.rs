@@ -61,7 +61,7 @@ impl Demo {
         let is_attended = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
         let wait = if is_attended { limits::DEMO_WAIT_ATTENDED } else { limits::DEMO_WAIT };
         note(&format!(
-            "recount demo: a scripted model fixes a small script in a copy, without a key or a network. It \
+            "recount demo: a scripted model fixes a small script in a temporary folder, without a key or a network. It \
              asks you twice; without an answer within {} seconds, the demo answers for you.",
             wait.as_secs()
         ));
@@ -71,6 +71,8 @@ impl Demo {
             kind: Some("agent_loop".to_owned()),
             request_text: Some("Repair the greeting and clean up.".to_owned()),
             workspace: Some(project),
+            // In place, so that deleting a folder needs an approval.
+            workspace_mode: Some("in_place".to_owned()),
             ..CreateTask::default()
         };
         let task = reached.client.create_task(&order).await?;
@@ -134,6 +136,7 @@ impl DemoFolder {
         let path = self.0.join("config.toml");
         self.write(&path, include_str!("demo/config.toml"))?;
         self.write(&self.0.join("agent.toml"), include_str!("demo/agent.toml"))?;
+        self.write(&self.0.join("policy.toml"), include_str!("demo/policy.toml"))?;
         Ok(path)
     }
 

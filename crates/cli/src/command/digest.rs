@@ -2,7 +2,9 @@
 
 use clap::Args;
 
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
+use super::reach;
 use crate::failure::Failure;
 use crate::render::clean;
 
@@ -15,11 +17,12 @@ pub(super) struct Digest {
 
 impl Digest {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        invocation.ask(|asking| self.ask(asking))
+        reach::ask(invocation, |asking| self.ask(asking))
     }
 
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
-        let digest = asking.client.get_run_digest(&self.run).await?;
+        let run = ids::full(&asking.client, IdKind::Run, &self.run).await?;
+        let digest = asking.client.get_run_digest(&run).await?;
         if asking.json {
             return asking.out.value(&digest);
         }

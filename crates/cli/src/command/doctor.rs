@@ -33,6 +33,13 @@ impl Doctor {
             Some(data) => doctor::offline(data, self.full),
             None => match invocation.client()?.check_up(self.full).await {
                 Ok(checkup) => checkup.checks,
+                Err(why @ ClientError::Unreachable { .. }) if invocation.names_server() => {
+                    vec![Check::problem(
+                        "server",
+                        why.to_string(),
+                        "start it, or correct --url or RECOUNT_URL",
+                    )]
+                }
                 Err(why @ ClientError::Unreachable { .. }) => {
                     // Then the folder that a server would use is checked instead.
                     let mut checks = vec![Check::problem(
@@ -52,6 +59,7 @@ impl Doctor {
             },
         };
         let mut out = Output::new();
+        out.go_on_unread();
         for check in &checks {
             print_check(&mut out, invocation.json, check)?;
         }

@@ -13,6 +13,7 @@ use recount_server::export::ExportDigest;
 use serde_json::json;
 
 use self::series::Series;
+use super::ids::{self, IdKind};
 use super::invocation::{self, Invocation};
 use super::reach::Reached;
 use crate::failure::Failure;
@@ -61,7 +62,8 @@ impl Export {
         // Unfinished runs of the data folder stay as they are.
         let (reached, _) = Reached::new(&invocation, invocation.names_server(), None).await?;
         let done = async {
-            let series = Series::of(&reached.client, run, self.with_reverted).await?;
+            let run = ids::full(&reached.client, IdKind::Run, run).await?;
+            let series = Series::of(&reached.client, &run, self.with_reverted).await?;
             series.write(&reached.client, to, invocation.json).await
         };
         let done = done.await;
@@ -74,7 +76,12 @@ impl Export {
             Some(data) => Place::open(data)?,
             None => Place::server(invocation.client()?),
         };
-        let (all, named) = (self.all, self.runs);
+        let (all, mut named) = (self.all, self.runs);
+        if let Place::Server(client, _) = &place {
+            for run in &mut named {
+                *run = ids::full(client, IdKind::Run, run).await?;
+            }
+        }
         let Runs { ids, erased, damaged_rows } = match all {
             true => place.runs().await?,
             false => Runs { ids: named, erased: 0, damaged_rows: BTreeSet::new() },
@@ -135,7 +142,21 @@ impl Export {
             let (partly, file) = (partly.display(), self.output.display());
             note(&format!("the partial export is in {partly}; {file} was not written"));
         }
-        if is_whole { Ok(()) } else { Err(Failure::No) }
+        let pruned = exported.iter().filter_map(|header| Some((header, header.first_sequence?)));
+        let mut is_pruned = false;
+        for (header, first) in pruned.filter(|(_, first)| *first > 0) {
+            is_pruned = true;
+            note(&format!(
+                "{}: {} pruned before the export and not in it; it cannot be imported",
+                header.run_id,
+                if first == 1 { "event 0 was".to_owned() } else { format!("events 0 to {} were", first - 1) }
+            ));
+        }
+        match (is_whole, is_pruned) {
+            (false, _) => Err(Failure::No),
+            (true, true) => Err(Failure::Pruned),
+            (true, false) => Ok(()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use recount_client::{Client, ClientError};
 use recount_server::amounts;
 
 use super::Invocation;
+use super::ids::{self, IdKind};
 use super::invocation::Asking;
 use crate::failure::Failure;
 use crate::render::{clean, utc_time};
@@ -37,7 +38,19 @@ impl Extend {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         invocation.ask(async |mut asking: Asking| {
             let request = ExtendPrompt { seconds: self.time };
-            let extended = extend(&asking.client, &self.prompt, request).await?;
+            let mut prompt = self.prompt;
+            for kind in [IdKind::Approval, IdKind::Question, IdKind::Handoff] {
+                match ids::full(&asking.client, kind, &prompt).await {
+                    Ok(id) if id != prompt => {
+                        prompt = id;
+                        break;
+                    }
+                    // None of this kind is open.
+                    Ok(_) | Err(Failure::Missing(_)) => {}
+                    Err(why) => return Err(why),
+                }
+            }
+            let extended = extend(&asking.client, &prompt, request).await?;
             if asking.json {
                 return asking.out.value(&extended.json);
             }

@@ -6,6 +6,7 @@ use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::reply;
 use recount_client::request::{AcknowledgeHandoff, RejectHandoff};
 
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::pages::gather;
@@ -67,6 +68,7 @@ impl Handoff {
                 return asking.print_items(&gather(fetch, limit, status).await?, list::handoffs, none);
             }
             HandoffVerb::Show { handoff } => {
+                let handoff = ids::full(&client, IdKind::Handoff, &handoff).await?;
                 let handoff = client.get_handoff(&handoff).await?;
                 if asking.json {
                     return asking.out.value(&handoff);
@@ -74,10 +76,14 @@ impl Handoff {
                 return asking.out.lines(&render_handoff(&handoff));
             }
             HandoffVerb::Ack { handoff, comment } => {
-                client.acknowledge_handoff(&handoff, &AcknowledgeHandoff { comment }).await?
+                let handoff = ids::full(&client, IdKind::Handoff, &handoff).await?;
+                let answer = AcknowledgeHandoff { comment, shown_digest: None };
+                client.acknowledge_handoff(&handoff, &answer).await?
             }
             HandoffVerb::Reject { handoff, reason } => {
-                client.reject_handoff(&handoff, &RejectHandoff { reason }).await?
+                let handoff = ids::full(&client, IdKind::Handoff, &handoff).await?;
+                let answer = RejectHandoff { reason, shown_digest: None };
+                client.reject_handoff(&handoff, &answer).await?
             }
         };
         if asking.json {

@@ -8,6 +8,7 @@ mod transcripts;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -92,10 +93,23 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
     if file == Path::new("-") {
         return Ok(Box::new(BufReader::new(std::io::stdin())));
     }
-    match File::open(file) {
+    let opened = check_kind(file).and_then(|()| File::open(file));
+    match opened {
         Ok(opened) => Ok(Box::new(BufReader::new(opened))),
         Err(why) => Err(Failure::Usage(format!("cannot read {}: {why}", file.display()))),
     }
+}
+
+/// Refuses a pipe or a device with a name, because reading it might never begin or never end. A pipe of a shell
+/// (`<(...)`) is open already.
+fn check_kind(file: &Path) -> std::io::Result<()> {
+    let found = std::fs::metadata(file)?;
+    let is_open_pipe =
+        found.file_type().is_fifo() && ["/dev/", "/proc/"].iter().any(|at| file.starts_with(at));
+    if found.is_file() || found.is_dir() || is_open_pipe {
+        return Ok(());
+    }
+    Err(std::io::Error::other("it is not a regular file; to read it, redirect it to - (standard input)"))
 }
 
 /// What came since the beginning of the input, or since the last line of an export that was joined to it.

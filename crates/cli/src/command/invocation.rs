@@ -66,8 +66,12 @@ impl Invocation {
 
     /// Runs work that calls the server.
     pub(super) fn ask(self, work: impl AsyncFnOnce(Asking) -> Result<(), Failure>) -> Result<(), Failure> {
-        let asking = Asking { client: self.client()?, json: self.json, out: Output::new() };
+        let asking = self.asking(self.client()?);
         block_on(work(asking))
+    }
+
+    pub(super) fn asking(&self, client: Client) -> Asking {
+        Asking { client, json: self.json, out: Output::new() }
     }
 }
 
@@ -84,14 +88,14 @@ impl Asking {
     pub(super) fn print_items<T: Serialize>(
         &mut self,
         items: &[T],
-        lines: fn(&[T]) -> Vec<String>,
+        lines: impl FnOnce(&[T]) -> Vec<String>,
         none: &str,
     ) -> Result<(), Failure> {
-        if self.json {
-            return items.iter().try_for_each(|item| self.out.value(item));
-        }
         if items.is_empty() {
             note(none);
+        }
+        if self.json {
+            return items.iter().try_for_each(|item| self.out.value(item));
         }
         self.out.lines(&lines(items))
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::Args;
 use recount_client::{Client, ClientError, reply};
 
+use super::confirm;
 use super::invocation::{self, Invocation};
 use super::reach::Reached;
 use super::run::{Action, Unfinished, View, folder, follow_made};
@@ -30,12 +31,30 @@ pub(super) struct Follow {
     answers_from_stdin: bool,
 }
 
+/// Creates a run from a place of an ended one, with the files of that place or, if `keeps_files`, as they are now. If
+/// files cannot be restored, a person at the terminal decides.
+pub(super) async fn choose_files(
+    keeps_files: bool,
+    create: impl AsyncFn(Option<String>) -> Result<reply::Run, ClientError>,
+) -> Result<reply::Run, Failure> {
+    let current = || Some("current".to_owned());
+    let refused = match create(current().filter(|_| keeps_files)).await {
+        Err(why) if why.code() == Some("files_not_restorable") && confirm::can_ask() => why,
+        created => return Ok(created?),
+    };
+    note(&clean::line(&refused.to_string()));
+    if !confirm::confirm("Start with the files as they are now, in the same folder?")? {
+        return Err(Failure::No);
+    }
+    Ok(create(current()).await?)
+}
+
 impl Follow {
     /// Has the run made, and follows it.
     pub(super) fn run(
         self,
         invocation: Invocation,
-        make: impl AsyncFnOnce(&Client) -> Result<reply::Run, ClientError>,
+        make: impl AsyncFnOnce(&Client) -> Result<reply::Run, Failure>,
     ) -> Result<(), Failure> {
         invocation::block_on_threads(self.start(invocation, make))
     }
@@ -43,7 +62,7 @@ impl Follow {
     async fn start(
         self,
         invocation: Invocation,
-        make: impl AsyncFnOnce(&Client) -> Result<reply::Run, ClientError>,
+        make: impl AsyncFnOnce(&Client) -> Result<reply::Run, Failure>,
     ) -> Result<(), Failure> {
         let view = View { json: invocation.json, plain: invocation.plain };
         // A server within this program lets runs work where its user is.
@@ -55,7 +74,7 @@ impl Follow {
         let done = match unfinished.resolve(&reached).await {
             Ok(_) => match make(&reached.client).await {
                 Ok(run) => follow_made(&run.id, &reached, view, self.detach, self.answers_from_stdin).await,
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             },
             Err(failure) => Err(failure),
         };

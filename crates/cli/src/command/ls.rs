@@ -3,9 +3,11 @@
 use clap::Args;
 use recount_client::Listing;
 use recount_client::query::LIST_LIMIT_DEFAULT;
+use recount_client::reply::Page;
 use serde::Serialize;
 
 use super::invocation::{Asking, Invocation};
+use super::{reach, today};
 use crate::failure::Failure;
 use crate::output::note;
 use crate::pages::{ListPart, collect};
@@ -20,6 +22,12 @@ pub(super) struct Ls {
     /// Only runs with this status, such as running, waiting or failed
     #[arg(long)]
     status: Option<String>,
+    /// Only runs that failed
+    #[arg(long, conflicts_with_all = ["status", "tasks"])]
+    failed: bool,
+    /// Only those created since: a duration such as 12h or 7d, a date, or a time; without an offset it is in UTC
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
     /// Only runs that wait for an answer
     #[arg(long)]
     needs_attention: bool,
@@ -42,13 +50,16 @@ pub(super) struct Ls {
 
 impl Ls {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        invocation.ask(|asking| self.ask(asking))
+        reach::ask(invocation, |asking| self.ask(asking))
     }
 
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
+        let now = today::now()?;
+        let since = self.since.as_deref().map(|since| today::beginning(since, now)).transpose();
+        let since = since.map_err(Failure::Usage)?.map(today::written);
         let filter = Listing {
-            status: self.status,
+            status: if self.failed { Some("failed".to_owned()) } else { self.status },
             kind: self.kind,
             needs_attention: self.needs_attention.then_some(true),
             text: self.text,
@@ -59,7 +70,8 @@ impl Ls {
             || filter.kind.is_some()
             || filter.needs_attention.is_some()
             || filter.text.is_some()
-            || filter.agent.is_some();
+            || filter.agent.is_some()
+            || since.is_some();
         let none = match (self.after.is_some(), is_filtered, self.tasks) {
             (true, _, true) => "no more tasks",
             (true, _, false) => "no more runs",
@@ -69,21 +81,35 @@ impl Ls {
             (_, _, false) => "no runs; recount run starts one, recount demo shows an example",
         };
         if self.tasks {
-            let fetch = async |listing: Listing| client.list_tasks(&listing).await;
+            let fetch = async |listing: Listing| {
+                Ok(not_before(client.list_tasks(&listing).await?, since.as_deref(), |task| &task.created_at))
+            };
             let tasks = collect(fetch, self.after, self.limit, &filter).await?;
             print(&mut asking, &tasks, list::tasks, none)
         } else {
-            let fetch = async |listing: Listing| client.list_runs(&listing).await;
+            let fetch = async |listing: Listing| {
+                Ok(not_before(client.list_runs(&listing).await?, since.as_deref(), |run| &run.created_at))
+            };
             let runs = collect(fetch, self.after, self.limit, &filter).await?;
-            print(&mut asking, &runs, list::runs, none)
+            print(&mut asking, &runs, |runs| list::runs(runs, now), none)
         }
     }
+}
+
+/// A page of a list, newest first, up to the first that is older.
+fn not_before<T>(mut page: Page<T>, since: Option<&str>, created_at: fn(&T) -> &String) -> Page<T> {
+    let Some(since) = since else { return page };
+    if let Some(older) = page.data.iter().position(|one| created_at(one).as_str() < since) {
+        page.data.truncate(older);
+        (page.has_more, page.next) = (false, None);
+    }
+    page
 }
 
 fn print<T: Serialize>(
     asking: &mut Asking,
     found: &ListPart<T>,
-    lines: fn(&[T]) -> Vec<String>,
+    lines: impl FnOnce(&[T]) -> Vec<String>,
     none: &str,
 ) -> Result<(), Failure> {
     asking.print_items(&found.items, lines, none)?;

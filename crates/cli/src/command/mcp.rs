@@ -21,6 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::http::HttpServer;
 use self::pump::{McpItem, McpQueue, forward, queue};
 use self::recorder::McpRecorder;
+use super::child_stderr;
 use super::invocation::{Invocation, block_on_threads};
 use crate::failure::Failure;
 use crate::limits;
@@ -52,16 +53,21 @@ impl Mcp {
                 .args(arguments)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
+                .stderr(child_stderr::stdio())
                 .spawn()
                 .map_err(|why| {
                     let check = "check the command after --";
                     Failure::Usage(format!("cannot start the MCP server {program:?}: {why}; {check}"))
                 })?;
+            let shown = child_stderr::show(&mut child);
             let pipes = (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
             let (queue, waiting) = queue();
             let name = program.rsplit('/').next().unwrap_or(program);
             let recorder = McpRecorder::new(client, name, Some(&self.command.join(" ")));
             let (status, ()) = tokio::join!(connection(child, pipes, queue), recorder.run(waiting));
+            if let Some(shown) = shown {
+                shown.wait();
+            }
             match status? {
                 Some(status) if status.success() => Ok(()),
                 Some(status) => Err(Failure::Refused(format!("the MCP server {}", words(status)))),

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use self::stage::Stage;
 use self::voice::Voice;
 use super::Invocation;
+use super::ids::{self, IdKind};
 use super::invocation::block_on_threads;
 use crate::failure::Failure;
 use crate::output::note;
@@ -72,7 +73,10 @@ impl Narrate {
         block_on_threads(self.narrate(invocation))
     }
 
-    async fn narrate(self, invocation: Invocation) -> Result<(), Failure> {
+    async fn narrate(mut self, invocation: Invocation) -> Result<(), Failure> {
+        if let Some(run) = &mut self.run {
+            *run = ids::full(&invocation.client()?, IdKind::Run, run).await?;
+        }
         let level = self.level();
         let dial = self.dial(&invocation, level)?;
         let world = World::real();

@@ -5,6 +5,7 @@ use clap::Args;
 use recount_client::Client;
 use recount_client::request::ChangePatch;
 
+use super::ids::{self, IdKind};
 use super::invocation::{self, Invocation};
 use super::reach::Reached;
 use crate::failure::Failure;
@@ -63,9 +64,10 @@ impl ChosenPatch {
         let (reached, _) = Reached::new(&invocation, invocation.names_server(), None).await?;
         reached.work().await?;
         let (client, json) = (&reached.client, invocation.json);
-        let done = match self.diff {
-            true => show(client, &self.patch, json).await,
-            false => change(client, verb, &self.patch, self.reason.clone(), json).await,
+        let done = match ids::full(client, IdKind::Artifact, &self.patch).await {
+            Ok(patch) if self.diff => show(client, &patch, json).await,
+            Ok(patch) => change(client, verb, &patch, self.reason.clone(), json).await,
+            Err(why) => Err(why),
         };
         reached.leave().await;
         done

@@ -3,6 +3,7 @@
 use clap::Args;
 use recount_client::reply::Run;
 
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::render::clean;
@@ -24,7 +25,8 @@ pub(super) struct Unpin {
 impl Pin {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         invocation.ask(async |asking: Asking| {
-            let run = asking.client.pin_run(&self.run).await?;
+            let run = ids::full(&asking.client, IdKind::Run, &self.run).await?;
+            let run = asking.client.pin_run(&run).await?;
             show(asking, &run, "pinned")
         })
     }
@@ -33,7 +35,8 @@ impl Pin {
 impl Unpin {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         invocation.ask(async |asking: Asking| {
-            let run = asking.client.unpin_run(&self.run).await?;
+            let run = ids::full(&asking.client, IdKind::Run, &self.run).await?;
+            let run = asking.client.unpin_run(&run).await?;
             show(asking, &run, "not pinned")
         })
     }

@@ -8,6 +8,7 @@ use recount_client::reply::{Allowance, PolicyVerdict};
 use recount_client::request::AllowanceScope;
 
 use super::approve::scope;
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::pages::gather;
@@ -63,7 +64,13 @@ impl Policy {
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
-            PolicyVerb::Ls { scope, run, session, limit } => {
+            PolicyVerb::Ls { scope, mut run, mut session, limit } => {
+                if let Some(run) = &mut run {
+                    *run = ids::full(&client, IdKind::Run, run).await?;
+                }
+                if let Some(session) = &mut session {
+                    *session = ids::full(&client, IdKind::Session, session).await?;
+                }
                 let scope = scope.map(AllowanceScope::as_str);
                 let fetch = async |listing: Listing| {
                     client.list_allowances(&listing, scope, run.as_deref(), session.as_deref()).await

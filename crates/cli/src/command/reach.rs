@@ -4,6 +4,7 @@ use recount_client::{Client, ClientError, Listing};
 use recount_server::{EmbeddedServer, Options, Unfinished};
 
 use super::Invocation;
+use super::invocation::{self, Asking};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
@@ -89,6 +90,27 @@ impl Reached {
             note("the server in this program did not stop in time; no acknowledged event is lost");
         }
     }
+}
+
+/// Runs work that only reads: at the server, or where none answers at the usual address on the data folder, which this
+/// program serves meanwhile. Unfinished runs stay as they are.
+pub(super) fn ask(
+    invocation: Invocation,
+    work: impl AsyncFnOnce(Asking) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let has_store = || recount_server::default_data().is_ok_and(|data| data.join("recount.db").is_file());
+    if invocation.names_server() || !has_store() {
+        return invocation.ask(work);
+    }
+    invocation::block_on_threads(async {
+        let (reached, _) = Reached::new(&invocation, false, None).await?;
+        let done = match reached.attach() {
+            Ok(()) => work(invocation.asking(reached.client.clone())).await,
+            Err(why) => Err(why),
+        };
+        reached.leave().await;
+        done
+    })
 }
 
 /// Whether a server of ours is there, even one that lets us not in.

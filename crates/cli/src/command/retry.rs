@@ -3,8 +3,9 @@
 use clap::Args;
 use recount_client::request::{RetryRun, RetryRunFromTurn};
 
+use super::ids::{self, IdKind};
 use super::invocation::Invocation;
-use super::lineage::Follow;
+use super::lineage::{Follow, choose_files};
 use crate::failure::Failure;
 
 /// Repeat an ended run as a new run, and follow it
@@ -15,20 +16,28 @@ pub(super) struct Retry {
     /// Keep everything before turn N and call the model again from there; recount show prints the turns
     #[arg(long, value_name = "N")]
     from_turn: Option<u64>,
+    /// Start with the files as they are now, in the folder of the ended run; default: the files of that place, in a new
+    /// copy
+    #[arg(long, requires = "from_turn")]
+    keep_files: bool,
     #[command(flatten)]
     follow: Follow,
 }
 
 impl Retry {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        let Retry { run, from_turn, follow } = self;
+        let Retry { run, from_turn, keep_files, follow } = self;
         let model = follow.model.clone();
-        follow.run(invocation, async move |client| match from_turn {
-            None => client.retry_run(&run, &RetryRun { model }).await,
-            Some(turn_index) => {
-                let request = RetryRunFromTurn { turn_index, model, ..RetryRunFromTurn::default() };
-                client.retry_run_from_turn(&run, &request).await
-            }
+        follow.run(invocation, async move |client| {
+            let run = ids::full(client, IdKind::Run, &run).await?;
+            let Some(turn_index) = from_turn else {
+                return Ok(client.retry_run(&run, &RetryRun { model }).await?);
+            };
+            let request = RetryRunFromTurn { turn_index, model, ..RetryRunFromTurn::default() };
+            let retry = async |files| {
+                client.retry_run_from_turn(&run, &RetryRunFromTurn { files, ..request.clone() }).await
+            };
+            choose_files(keep_files, retry).await
         })
     }
 }

@@ -14,11 +14,13 @@ use clap::Args;
 use recount_client::reply;
 use recount_client::request::{CreateRun, ResumeRun};
 
+pub(super) use self::answers::Reply;
 pub(super) use self::follow::{Following, Unattended, View};
 pub(super) use self::order::folder;
 pub(super) use self::unfinished::{Action, Unfinished};
 use super::apply;
 use super::attach::{self, AttachedFile};
+use super::ids::{self, IdKind};
 use super::invocation::{self, Invocation};
 use super::reach::Reached;
 use crate::failure::Failure;
@@ -161,6 +163,9 @@ impl Run {
         let client = &reached.client;
         let run = match (order, &self.resume) {
             (Some(mut order), _) => {
+                if let Some(task) = &mut order.task_id {
+                    *task = ids::full(client, IdKind::Task, task).await?;
+                }
                 order.attachments = attach::upload_all(client, attached).await?;
                 self.make(order, reached).await?
             }
@@ -172,7 +177,8 @@ impl Run {
                     max_turns: self.max_turns,
                     ..ResumeRun::default()
                 };
-                client.resume_run(run, &more).await?.id
+                let run = ids::full(client, IdKind::Run, run).await?;
+                client.resume_run(&run, &more).await?.id
             }
             (None, None) => unreachable!("without a run to resume there is an order"),
         };

@@ -5,7 +5,9 @@ use recount_client::Listing;
 use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::request::CreateSession;
 
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
+use super::today;
 use crate::failure::Failure;
 use crate::pages::gather;
 use crate::render::{clean, list};
@@ -69,13 +71,16 @@ impl Session {
                 asking.print_items(&found, list::sessions, "no sessions; recount session new creates one")
             }
             SessionVerb::Show { session, limit } => {
+                let session = ids::full(&client, IdKind::Session, &session).await?;
                 let shown = client.get_session(&session).await?;
                 asking.print_items(&[shown], list::sessions, "")?;
                 let fetch = async |listing: Listing| client.list_session_runs(&session, &listing).await;
                 let runs = gather(fetch, limit, None).await?;
-                asking.print_items(&runs, list::runs, "no runs in this session")
+                let now = today::now()?;
+                asking.print_items(&runs, |runs| list::runs(runs, now), "no runs in this session")
             }
             SessionVerb::Rm { session, yes: false } => {
+                let session = ids::full(&client, IdKind::Session, &session).await?;
                 let session = client.get_session(&session).await?;
                 Err(Failure::Usage(format!(
                     "{} has {}, which would be erased permanently; confirm with --yes",
@@ -84,6 +89,7 @@ impl Session {
                 )))
             }
             SessionVerb::Rm { session, yes: true } => {
+                let session = ids::full(&client, IdKind::Session, &session).await?;
                 let deleted = client.delete_session(&session).await?;
                 if asking.json {
                     return asking.out.value(&deleted);

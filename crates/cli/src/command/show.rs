@@ -3,8 +3,9 @@
 use clap::Args;
 use recount_client::reply::Gap;
 
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
-use super::{apply, lineage, tail};
+use super::{apply, lineage, reach, tail};
 use crate::failure::Failure;
 use crate::render::Account;
 
@@ -20,10 +21,11 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        invocation.ask(|asking| self.ask(asking))
+        reach::ask(invocation, |asking| self.ask(asking))
     }
 
-    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
+    async fn ask(mut self, mut asking: Asking) -> Result<(), Failure> {
+        self.run = ids::full(&asking.client, IdKind::Run, &self.run).await?;
         let mut account = Account::of_run(self.all);
         let mut after = None;
         loop {

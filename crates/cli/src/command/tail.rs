@@ -5,7 +5,9 @@ use recount_client::reply::DamagedRange;
 use recount_client::{Filter, Source, TailItem, Until};
 
 use super::Subject;
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
+use super::reach;
 use crate::failure::Failure;
 use crate::output::note;
 use crate::render::Account;
@@ -44,7 +46,7 @@ pub(super) struct Tail {
 
 impl Tail {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        invocation.ask(|asking| self.ask(asking))
+        reach::ask(invocation, |asking| self.ask(asking))
     }
 
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
@@ -52,7 +54,10 @@ impl Tail {
             asking.client = asking.client.audit();
         }
         let (source, mut account) = match self.subject.run {
-            Some(run) => (Source::Run(run), Account::of_run(self.pieces)),
+            Some(run) => {
+                let run = ids::full(&asking.client, IdKind::Run, &run).await?;
+                (Source::Run(run), Account::of_run(self.pieces))
+            }
             None => {
                 let filter = Filter {
                     types: self.types,

@@ -10,6 +10,7 @@ use recount_server::amounts;
 use recount_world::World;
 
 use super::invocation::{Asking, Invocation};
+use super::reach;
 use crate::failure::Failure;
 use crate::limits;
 use crate::pages::{collect, gather};
@@ -29,13 +30,11 @@ pub(super) struct TodayVerb {
 
 impl TodayVerb {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        invocation.ask(|asking| self.ask(asking))
+        reach::ask(invocation, |asking| self.ask(asking))
     }
 
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
-        let now = i64::try_from(World::real().clock.now_ms()).unwrap_or(i64::MAX);
-        let now = Timestamp::from_millisecond(now)
-            .map_err(|why| Failure::Own(format!("cannot read the clock: {why}")))?;
+        let now = now()?;
         let since = match &self.since {
             None => yesterday(now),
             Some(text) => beginning(text, now).map_err(Failure::Usage)?,
@@ -61,7 +60,12 @@ impl TodayVerb {
     }
 }
 
-fn written(at: Timestamp) -> String {
+pub(super) fn now() -> Result<Timestamp, Failure> {
+    let now = i64::try_from(World::real().clock.now_ms()).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(now).map_err(|why| Failure::Own(format!("cannot read the clock: {why}")))
+}
+
+pub(super) fn written(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
@@ -76,7 +80,7 @@ fn start_of(day: Date) -> Result<Timestamp, jiff::Error> {
 }
 
 /// Reads a duration before now, a date, or a time; without an offset it is in UTC.
-fn beginning(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+pub(super) fn beginning(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let is_amount = text.ends_with(['s', 'm', 'h', 'd']);
     let read = match amounts::duration(text).filter(|_| is_amount) {
         Some(time) => SignedDuration::try_from(time).ok().and_then(|time| now.checked_sub(time).ok()),

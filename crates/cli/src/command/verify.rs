@@ -14,7 +14,9 @@ use recount_client::{Client, ClientError, Listing};
 use recount_server::verify::{Checker, Noted, VerifyReport};
 use serde_json::json;
 
+use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
+use super::reach;
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -46,11 +48,15 @@ impl Verify {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         match &self.data {
             Some(data) => offline(data, &noted(self.digests.as_deref())?, invocation.json),
-            None => invocation.ask(|asking| self.ask(asking)),
+            None => reach::ask(invocation, |asking| self.ask(asking)),
         }
     }
 
-    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
+    async fn ask(mut self, mut asking: Asking) -> Result<(), Failure> {
+        asking.out.go_on_unread();
+        if let Some(run) = &mut self.run {
+            *run = ids::full(&asking.client, IdKind::Run, run).await?;
+        }
         let mut noted = noted(self.digests.as_deref())?;
         if let (Some(run), Some(head)) = (&self.run, &self.expect) {
             let expected = Noted::head(run, head);
@@ -113,6 +119,7 @@ impl Verify {
 pub(super) fn offline(data: &Path, noted: &[Noted], json: bool) -> Result<(), Failure> {
     let survey = recount_server::verify::offline(data, noted)?;
     let mut out = Output::new();
+    out.go_on_unread();
     let mut tally = VerifyTally::default();
     for report in &survey.reports {
         tally.print_result(&mut out, json, report)?;

@@ -13,7 +13,7 @@ use recount_client::aap::wire::Content;
 
 pub(crate) use self::history::history;
 use self::words::{call, result};
-pub(crate) use self::words::{permission, stopped, usage};
+pub(crate) use self::words::{stopped, usage};
 use super::clean;
 use super::flow::{self, Flow};
 use super::live::{Paint, without_sign};

@@ -1,26 +1,62 @@
 //! Lists as lines: columns of plain text, padded with spaces, the same order in every line.
 
+use jiff::Timestamp;
 use recount_client::reply::{Artifact, Clarification, Handoff, Run, Session, Task};
 
+use super::sentence::dollars;
 use super::{clean, count, flow, utc_time};
 
 /// Columns of a title in a list; longer ones are cut with a sign.
-const TITLE_COLUMNS_MAX: usize = 48;
+pub(crate) const TITLE_COLUMNS_MAX: usize = 48;
 
-/// One line a run: id, status, title, time of creation, the agent, and whether it needs attention.
-pub(crate) fn runs(runs: &[Run]) -> Vec<String> {
+/// One line a run: id, status, title, age, duration, cost, the agent, and whether it needs attention.
+pub(crate) fn runs(runs: &[Run], now: Timestamp) -> Vec<String> {
     let rows = runs.iter().map(|run| {
         let attention = if run.needs_attention { "needs attention" } else { "" };
         [
             clean::line(&run.id),
             clean::line(&run.status),
             title(run.title.as_deref()),
-            utc_time(&run.created_at),
+            seconds_between(&run.created_at, None, now)
+                .map_or_else(String::new, |age| format!("{} ago", span(age))),
+            duration(run, now),
+            cost(run),
             agent(run).unwrap_or_default(),
             attention.to_owned(),
         ]
     });
     columns(rows.collect())
+}
+
+/// How long a run took, or goes on.
+fn duration(run: &Run, now: Timestamp) -> String {
+    let from = run.started_at.as_deref();
+    let took = from.and_then(|from| seconds_between(from, run.ended_at.as_deref(), now));
+    took.map_or_else(|| "-".to_owned(), span)
+}
+
+/// What the run itself cost, as far as it is known.
+fn cost(run: &Run) -> String {
+    match run.cost_micros_usd.saturating_sub(run.prior_cost_micros_usd) {
+        0 => "-".to_owned(),
+        micros => dollars(micros),
+    }
+}
+
+fn seconds_between(from: &str, until: Option<&str>, now: Timestamp) -> Option<u64> {
+    let from: Timestamp = from.parse().ok()?;
+    let until = until.map_or(Some(now), |until| until.parse().ok())?;
+    Some(u64::try_from(until.duration_since(from).as_secs()).unwrap_or(0))
+}
+
+/// `45s`, `12m`, `3h`, `5d`: in the largest unit.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
 }
 
 /// `claude-code 2.1.330 (claude-code-hooks)`: an agent's name and version, and the source of a recorded run.

@@ -13,6 +13,7 @@ mod prompt;
 
 use std::collections::BTreeMap;
 
+use recount_command_line::output::Screen;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -20,7 +21,7 @@ use serde_json::value::RawValue;
 use self::busy::Busy;
 use self::output::CallOutput;
 pub(crate) use self::paint::{Paint, without_sign};
-pub(crate) use self::prompt::{Kind, Prompt, approval_lines};
+pub(crate) use self::prompt::{Kind, Prompt};
 use super::flow::{self, Flow};
 use super::sentence::{self, Data, left_open, money, turns};
 use super::{clean, count, short};
@@ -55,6 +56,8 @@ pub(crate) struct Live {
     /// The signal that ended the last command.
     signal: Option<u8>,
     warned_of_sandbox: bool,
+    /// The message of the last failure of a model, which is printed once.
+    failure: Option<String>,
     cost: Option<Vec<String>>,
     ending: Option<Ending>,
 }
@@ -124,6 +127,7 @@ impl Live {
             is_one_call: false,
             signal: None,
             warned_of_sandbox: false,
+            failure: None,
             cost: None,
             ending: None,
         }
@@ -194,11 +198,25 @@ impl Live {
         out.text
     }
 
-    /// The lines of a prompt.
-    pub(crate) fn prompt(&mut self, prompt: &Prompt) -> String {
+    /// The first page of a prompt.
+    pub(crate) fn prompt(&mut self, prompt: &mut Prompt, screen: Option<Screen>) -> String {
+        prompt.begin();
+        let lines = prompt.next_page(screen);
+        self.prompt_lines(lines)
+    }
+
+    /// A prompt that is answered elsewhere.
+    pub(crate) fn whole_prompt(&mut self, prompt: &Prompt) -> String {
+        self.prompt_lines(prompt.all_lines())
+    }
+
+    fn prompt_lines(&mut self, mut lines: Vec<String>) -> String {
         let mut out = LiveOutput::default();
         self.line(&mut out, "");
-        prompt.opening_lines(self.paint).iter().for_each(|line| self.line(&mut out, line));
+        if let Some(first) = lines.first_mut() {
+            *first = self.paint.notable(first);
+        }
+        lines.iter().for_each(|line| self.line(&mut out, line));
         out.text
     }
 
@@ -454,7 +472,11 @@ impl Live {
                     Some(number) => Ending::Signal(number),
                     None => Ending::Failed,
                 };
-                let words = clean::line(&format!("{code}: {why}{again}"));
+                let why = match self.failure.as_deref() == Some(why) || why.is_empty() {
+                    true => String::new(),
+                    false => format!(": {why}"),
+                };
+                let words = clean::line(&format!("{code}{why}{again}"));
                 (ending, format!("{} {words}{facts}", self.paint.bad("✗ failed:")))
             }
             _ => {
@@ -498,7 +520,14 @@ impl Live {
                 let path = data.text("path").unwrap_or_default();
                 let files = data.number("files");
                 let files = files.map_or(String::new(), |files| format!(" ({})", count(files, "file")));
+                let earlier = data.text("files_from_run_id").zip(data.number("files_from_sequence"));
                 let words = match (data.text("mode"), data.text("source")) {
+                    _ if earlier.is_some() => {
+                        let (run, sequence) = earlier.unwrap_or_default();
+                        format!(
+                            "works on a new copy with the files at event {sequence} of {run}{files}, {path}"
+                        )
+                    }
                     (Some("in_place"), _) => format!("works in {path}"),
                     (_, Some(source)) => format!("works on a copy of {source}{files}, {path}"),
                     (_, None) => format!("works in an empty folder, {path}"),
@@ -506,9 +535,18 @@ impl Live {
                 let line = self.paint.dim(&clean::line(&words));
                 self.line(out, &line);
             }
-            "turn.failed" | "workspace.failed" => {
-                self.sentence(type_name, data, out);
+            // The failure was printed, and the end of the run follows.
+            "turn.failed" if !data.is_true("will_retry") && self.is_printed(data) => {}
+            "turn.failed" | "error.upstream" => {
+                let is_printed = self.is_printed(data);
+                let line = sentence::of(type_name, data).map(|sentence| match sentence.text {
+                    Some(text) if !is_printed => format!("{}: {text}", sentence.line),
+                    _ => sentence.line,
+                });
+                line.iter().for_each(|line| self.line(out, &clean::line(line)));
+                self.failure = data.text("message").map(str::to_owned);
             }
+            "workspace.failed" => self.sentence(type_name, data, out),
             "turn.completed"
                 if !matches!(data.text("stop_reason"), Some("end_turn" | "tool_use"))
                     || data.value("adjusted").is_some() =>
@@ -524,6 +562,11 @@ impl Live {
                 _ => {}
             },
         }
+    }
+
+    /// Whether the message of a failure was printed before.
+    fn is_printed(&self, data: &Data) -> bool {
+        self.failure.is_some() && self.failure.as_deref() == data.text("message")
     }
 
     /// An event as its sentence has it, in one line.

@@ -111,7 +111,8 @@ async fn approve_pending(client: &Client, answered: &mut BTreeSet<String>) {
         return;
     };
     for approval in pending.data {
-        let yes = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
+        let yes =
+            ResolveApproval { decision: Verdict::Approve, comment: None, remember: None, shown_digest: None };
         // The server may be killed during the request; then the approval is resolved again, by its id.
         if client.resolve_approval(&approval.id, &yes).await.is_ok() {
             assert!(answered.insert(approval.id.clone()), "{} was pending again", approval.id);

@@ -51,9 +51,10 @@ async fn every_route_has_its_call() {
     let producer = Producer { id: "p".to_owned(), epoch: 1, seq: 0 };
     let batch = AppendEvents { producer, events: Vec::new() };
     let cancel = Cancel { reason: Some("enough".to_owned()) };
-    let resolve = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
+    let resolve =
+        ResolveApproval { decision: Verdict::Approve, comment: None, remember: None, shown_digest: None };
     let response = RawValue::from_string("\"blue\"".to_owned()).unwrap();
-    let answer = AnswerClarification { response };
+    let answer = AnswerClarification { response, shown_digest: None };
     refused(client.create_task(&CreateTask::default()).await.err());
     refused(client.list_tasks(&listing).await.err());
     refused(client.get_task("t").await.err());
@@ -77,13 +78,16 @@ async fn every_route_has_its_call() {
     refused(client.get_run_digest("r").await.err());
     refused(client.run_changes("r").await.err());
     refused(client.apply_run("r", &ApplyRun::default()).await.err());
+    refused(client.discard_run_changes("r").await.err());
     refused(client.pin_run("r").await.err());
     refused(client.unpin_run("r").await.err());
-    refused(client.prune_run("r", &PruneRun { before: Some(7) }).await.err());
+    refused(client.delete_run("r").await.err());
+    refused(client.prune_run("r", &PruneRun { before: Some(7), ..PruneRun::default() }).await.err());
     refused(client.read_run_events("r", Some(3), Some(10)).await.err());
     refused(client.append_run_events("r", &batch).await.err());
     refused(client.import_run(b"{}\n".to_vec()).await.err());
-    let policy = Prune { max_age_seconds: Some(60), max_events: Some(0), max_bytes: None };
+    let policy =
+        Prune { max_age_seconds: Some(60), max_events: Some(0), max_bytes: None, ..Prune::default() };
     refused(client.prune(&policy).await.err());
     refused(client.read_feed(Some(3), None).await.err());
     refused(client.tail(Source::Feed, Some(4), Until::Ended).next().await.unwrap().err());

@@ -77,7 +77,8 @@ async fn what_was_added_to_replies_is_ignored() {
     assert_eq!(page.gap.and_then(|gap| gap.pruned()).map(|(_, last)| last), Some(0));
     assert_eq!(client.list_approvals(&listing).await.unwrap().data[0].status, "delegated");
     assert_eq!(client.get_approval("a").await.unwrap().decision.as_deref(), Some("defer"));
-    let resolve = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
+    let resolve =
+        ResolveApproval { decision: Verdict::Approve, comment: None, remember: None, shown_digest: None };
     assert_eq!(client.resolve_approval("a", &resolve).await.unwrap().default_decision, "escalate");
     assert_eq!(client.make_backup(&MakeBackup::default()).await.unwrap().name, "n");
     let checkup = client.check_up(false).await.unwrap();

@@ -17,7 +17,7 @@ use crate::ground::rows::deletion;
 use crate::write::damaged_rows::{delete_rows, is_damaged};
 use crate::write::request::{Erase, SubmitWithRows};
 use crate::write::with_rows::CommandWithRows;
-use crate::{ErasureRecord, Error, RunOwner, limits};
+use crate::{ErasureRecord, Error, ListQuery, RunOwner, RunRow, limits};
 
 /// What is deleted together with its runs.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +107,49 @@ impl AdminHandle {
     #[boxed]
     pub async fn delete_session(&self, session: SessionId, by: &str) -> Result<u64, Error> {
         self.delete(DeletionTarget::Session(session), by).await
+    }
+
+    /// Erases a run that belongs to no task and no session; one that goes on is cancelled first. Called again after it
+    /// failed, it continues.
+    #[boxed]
+    pub async fn delete_run(&self, run: RunId, by: &str) -> Result<(), Error> {
+        let _turn = self.housekeeping.lock().await;
+        let Some(row) = self.catalogue().run(run).await? else {
+            return Err(self.catalogue().missing_run(run).await);
+        };
+        if let Some(task) = row.task_id {
+            let message = format!("{run} belongs to {task}; delete the task, which erases all its runs");
+            return Err(Error::rejected(Code::RunInTask, message));
+        }
+        if let Some(session) = row.session_id {
+            let message =
+                format!("{run} belongs to {session}; delete the session, which erases all its runs");
+            return Err(Error::rejected(Code::RunInSession, message));
+        }
+        let is_alone = self.is_alone_in_copy(&row).await?;
+        let by = self.write().redactor().text(by).into_owned();
+        self.erase_run(run, &by, "the run was deleted").await?;
+        self.write().delete_stored_responses().await?;
+        if let (Some(performer), Some(path), true) = (self.work().performer(), row.workspace_path, is_alone) {
+            performer.forget_copy(path).await;
+        }
+        Ok(())
+    }
+
+    /// Whether neither the run before it nor one after it works in the same copy. Those at an earlier place have copies of
+    /// their own.
+    async fn is_alone_in_copy(&self, row: &RunRow) -> Result<bool, Error> {
+        let few = ListQuery { limit: limits::LINEAGE_RUNS_MAX, ..ListQuery::default() };
+        let mut others = self.catalogue().list_successors(row.id, &few).await?.items;
+        if others.len() >= limits::LINEAGE_RUNS_MAX {
+            return Ok(false);
+        }
+        if let Some(prior) = row.prior_run_id.as_ref().and_then(|prior| prior.parse::<RunId>().ok()) {
+            // Of an erased run the copy is unknown.
+            let Some(prior) = self.catalogue().run(prior).await? else { return Ok(false) };
+            others.push(prior);
+        }
+        Ok(others.iter().all(|other| other.workspace_path != row.workspace_path))
     }
 
     async fn delete(&self, target: DeletionTarget, by: &str) -> Result<u64, Error> {

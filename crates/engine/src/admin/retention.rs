@@ -7,13 +7,14 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use recount_event::{Code, RunId, time};
-use recount_log::{Append, AppendError, Guard};
+use recount_log::{Append, AppendError, Guard, ReadBound};
 use recount_world::Kind;
 
 use crate::admin::handle::AdminHandle;
 use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
+use crate::ground::journal::stream_of;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::write::damaged_rows::delete_rows;
@@ -48,6 +49,25 @@ pub struct SweepReport {
     pub has_more: bool,
     /// Due runs that are damaged and were skipped.
     pub damaged: u64,
+}
+
+/// What a sweep would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SweepPlan {
+    /// With all rounds together.
+    pub swept: SweepReport,
+    /// The runs, up to a bound.
+    pub runs: Vec<RunId>,
+}
+
+impl SweepPlan {
+    fn add(&mut self, run: RunId, events: u64) {
+        self.swept.runs += 1;
+        self.swept.events += events;
+        if self.runs.len() < limits::SWEEP_PLAN_RUNS_MAX {
+            self.runs.push(run);
+        }
+    }
 }
 
 impl SweepReport {
@@ -91,6 +111,89 @@ impl AdminHandle {
         self.prune_in_turn(run, before, reason, None).await
     }
 
+    /// What a prune would remove now. Changes nothing.
+    #[boxed]
+    pub async fn would_prune(&self, run: RunId, before: Option<u64>) -> Result<Pruned, Error> {
+        let _turn = self.housekeeping.lock().await;
+        self.trial(run, before).await
+    }
+
+    async fn trial(&self, run: RunId, before: Option<u64>) -> Result<Pruned, Error> {
+        if self.catalogue().is_pinned(run).await? {
+            let message = format!("{run} is pinned; unpin it first");
+            return Err(Error::rejected(Code::RunPinned, message));
+        }
+        self.check_artifact_pins(run).await?;
+        let prune = Prune { before, reason: String::new(), rows: None, is_trial: true };
+        self.write().writers.ask(run, prune).await
+    }
+
+    /// What all rounds of a sweep would prune now. Changes nothing.
+    #[boxed]
+    pub async fn would_sweep(&self, policy: &Policy) -> Result<SweepPlan, Error> {
+        let mut plan = SweepPlan::default();
+        if policy.is_off() {
+            return Ok(plan);
+        }
+        let _turn = self.housekeeping.lock().await;
+        let now_ms = self.ground().world.clock.now_ms();
+        let mut kept = self.stored_size().await?;
+        let mut after = None;
+        loop {
+            let oldest = self.ended_first(limits::SWEEP_RUNS_MAX, after).await?;
+            after = oldest.last().copied();
+            let is_last = oldest.len() < limits::SWEEP_RUNS_MAX;
+            for (ended_ms, run) in oldest {
+                if policy.reason(now_ms, ended_ms, kept).is_none() {
+                    return Ok(plan);
+                }
+                match self.trial(run, None).await {
+                    Ok(Pruned { events: 0, .. }) => {}
+                    Ok(Pruned { events, first_sequence, .. }) => {
+                        let bytes = match policy.max_bytes {
+                            Some(_) => self.bytes_before(run, first_sequence).await?,
+                            None => 0,
+                        };
+                        // The marker that describes the prune is one event.
+                        kept.events = kept.events.saturating_sub(events) + 1;
+                        kept.bytes = kept.bytes.saturating_sub(bytes);
+                        plan.add(run, events);
+                    }
+                    Err(Error::Rejected(_)) => {}
+                    Err(error) if error.is_damage() => plan.swept.damaged += 1,
+                    Err(error) => return Err(error),
+                }
+            }
+            if is_last {
+                return Ok(plan);
+            }
+        }
+    }
+
+    /// Bytes of the events of a run before one of them.
+    async fn bytes_before(&self, run: RunId, sequence: u64) -> Result<u64, Error> {
+        let (store, stream) = (self.ground().store(), stream_of(run));
+        let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+        let Some(end) = store.end(&stream).await? else { return Ok(0) };
+        let (mut from, mut bytes) = (end.first_sequence, 0);
+        while from < sequence {
+            let page = store.read(&stream, from, bound).await?;
+            let Some(last) = page.last() else { break };
+            from = last.sequence + 1;
+            let before = page.iter().filter(|record| record.sequence < sequence);
+            bytes += before.map(|record| record.bytes.len() as u64).sum::<u64>();
+        }
+        Ok(bytes)
+    }
+
+    async fn stored_size(&self) -> Result<StoredSize, Error> {
+        let stats = self.ground().store().stats().await?;
+        Ok(StoredSize {
+            events: stats.hot_records + stats.sealed_records,
+            bytes: stats.hot_bytes + stats.sealed_bytes,
+        })
+    }
+
     /// Prunes for a request with a key. The response is stored with the prune, unless there was nothing to prune.
     #[boxed]
     pub async fn prune_keyed(
@@ -116,12 +219,18 @@ impl AdminHandle {
         reason: &str,
         rows: Option<PruneRows>,
     ) -> Result<Pruned, Error> {
-        // Pins of artifacts are set under the same lock.
+        self.check_artifact_pins(run).await?;
+        let prune = Prune { before, reason: reason.to_owned(), rows, is_trial: false };
+        self.write().writers.ask(run, prune).await
+    }
+
+    /// Pins of artifacts are set under the same lock.
+    async fn check_artifact_pins(&self, run: RunId) -> Result<(), Error> {
         if let Some(artifact) = self.catalogue().pinned_artifact_of(run).await? {
             let message = format!("artifact {artifact} of {run} is pinned; unpin it first");
             return Err(Error::rejected(Code::RunPinned, message));
         }
-        self.write().writers.ask(run, Prune { before, reason: reason.to_owned(), rows }).await
+        Ok(())
     }
 
     /// Prunes by policy once.
@@ -182,12 +291,8 @@ impl AdminHandle {
         swept: &mut SweepReport,
     ) -> Result<bool, Error> {
         let now_ms = self.ground().world.clock.now_ms();
-        let stats = self.ground().store().stats().await?;
-        let stored = StoredSize {
-            events: stats.hot_records + stats.sealed_records,
-            bytes: stats.hot_bytes + stats.sealed_bytes,
-        };
-        let Some(reason) = policy.reason(now_ms, ended_ms, stored) else { return Ok(false) };
+        let kept = self.stored_size().await?;
+        let Some(reason) = policy.reason(now_ms, ended_ms, kept) else { return Ok(false) };
         let before = *swept;
         let rows = idempotency.cloned().map(|idempotency| -> PruneRows {
             Box::new(move |pruned| idempotency.rows(now_ms, Some(before.with(pruned).so_far()), None))

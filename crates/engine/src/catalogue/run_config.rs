@@ -82,12 +82,26 @@ pub struct RunConfig {
     /// Why the run is a branch of its predecessor, if it does not continue from the last settled event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+    /// The files that the workspace starts with, in a copy of its own; otherwise those of its folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files_from: Option<FilesFrom>,
     /// The sandbox for commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
     /// The digest of the policy in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+}
+
+/// The files at one event of an earlier run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesFrom {
+    pub run_id: RunId,
+    pub sequence: u64,
+    /// The copy that the run worked in.
+    pub workspace_path: String,
+    /// The name of the recorded files.
+    pub snapshot: String,
 }
 
 /// The run that started another run, and the tool call that did.

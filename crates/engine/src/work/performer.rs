@@ -13,8 +13,8 @@ use recount_event::family::run::Queued;
 use recount_event::family::tool::RiskLevel;
 
 use crate::{
-    ApplyTo, HeldFolders, NewRun, PatchSet, RunOwner, Unacceptable, WorkerSession, WorkspaceChanges,
-    WorkspaceOf,
+    ApplyTo, FilesCheck, FilesFrom, HeldFolders, NewRun, PatchSet, RunOwner, Unacceptable, WorkerSession,
+    WorkspaceChanges, WorkspaceOf,
 };
 
 /// Executes own runs.
@@ -78,6 +78,21 @@ pub trait Performer: Send + Sync + 'static {
         _order: PatchSet,
     ) -> BoxFuture<'static, Result<(), Unacceptable>> {
         Box::pin(std::future::ready(Err(no_copies(&workspace))))
+    }
+
+    /// Whether a new copy can start from recorded files. Writes nothing.
+    fn check_files(
+        &self,
+        _mode: Option<String>,
+        from: FilesFrom,
+    ) -> BoxFuture<'static, Result<FilesCheck, Unacceptable>> {
+        let why = format!("this server keeps no copy {}", from.workspace_path);
+        Box::pin(std::future::ready(Ok(FilesCheck::NotRecorded(why))))
+    }
+
+    /// A run was deleted that worked alone in this folder: if it is a copy, it goes, too.
+    fn forget_copy(&self, _path: String) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
     }
 
     /// Called after a task or session was deleted with its runs: deletes what is stored for it outside of the log.

@@ -12,6 +12,28 @@ pub struct WorkspaceOf {
     pub path: String,
 }
 
+/// Whether a new copy can start from recorded files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FilesCheck {
+    /// The copy has exactly these files now.
+    Current,
+    Restorable,
+    /// The files were not recorded, and why.
+    NotRecorded(String),
+    /// Some files are missing, and which.
+    NotRestorable(String),
+}
+
+/// The files that a run after an ended one starts from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StartFiles {
+    /// Those of the place where it starts.
+    #[default]
+    Restore,
+    /// Those in the folder of the ended run, as they are now.
+    Current,
+}
+
 /// Folders in which no run can start until this is dropped.
 #[derive(Default)]
 pub struct HeldFolders {
@@ -25,13 +47,30 @@ impl HeldFolders {
     }
 }
 
-/// The target of an apply.
+/// The target of an apply, and the selected changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApplyTo {
     /// A new branch; without it, the folder itself.
     pub branch: Option<String>,
     /// The commit message.
     pub message: String,
+    /// Changed paths, each with everything below it; empty: all changes.
+    pub paths: Vec<String>,
+    pub conflicts: Conflicts,
+    /// The digest of the changes that a person was shown; others are refused.
+    pub shown_digest: Option<String>,
+}
+
+/// What is done with changes that conflict with the folder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Conflicts {
+    /// Nothing is written.
+    #[default]
+    Refuse,
+    /// They stay in the copy, and the other changes are written.
+    Skip,
+    /// Both versions are written, between conflict markers. Those that cannot be written so are skipped.
+    Mark,
 }
 
 /// The changes of a run in its copy.
@@ -56,6 +95,8 @@ pub struct WorkspaceChanges {
     pub active: Option<RunId>,
     /// Files of the source that an interrupted apply had moved away and that were restored first.
     pub put_back: u64,
+    /// Of all changes, with both sides and the state of each.
+    pub digest: String,
 }
 
 /// A changed path.
@@ -66,6 +107,10 @@ pub struct WorkspaceChange {
     /// `file`, `folder` or `link`.
     pub thing: &'static str,
     pub state: ChangeState,
+    /// The conflicting parts of the file, with both versions between conflict markers, if they can be shown so.
+    pub conflict: Option<String>,
+    /// What executes or obeys this file on its own, for example `direnv`.
+    pub executed_by: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +125,8 @@ pub enum ChangeKind {
 pub enum ChangeState {
     /// Not in the source, which is unchanged since the copy.
     Open,
+    /// The original was changed in another part of the file: both changes can be kept.
+    Mergeable,
     /// In the source.
     Applied,
     /// The source has another change at the same location.

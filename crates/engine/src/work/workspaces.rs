@@ -3,13 +3,16 @@
 //! Start with [`WorkHandle::apply_changes`]. Only the performer knows where copies are.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use recount_event::family::run::Driver;
 use recount_event::{Code, RunId};
 
 use crate::boxed;
 use crate::work::handle::WorkHandle;
-use crate::{ApplyTo, Error, Narrowing, NewRun, RunRow, WorkspaceChanges, WorkspaceOf};
+use crate::{
+    ApplyTo, Error, HeldFolders, Narrowing, NewRun, Performer, RunRow, WorkspaceChanges, WorkspaceOf,
+};
 
 /// An unfinished run that works in a folder.
 pub(super) enum Active {
@@ -69,8 +72,28 @@ impl WorkHandle {
         to: ApplyTo,
         within: &Narrowing,
     ) -> Result<WorkspaceChanges, Error> {
+        let (performer, copy, held) = self.held_copy(run, within).await?;
+        performer.apply(copy, to, held).await.map(|changes| self.masked(changes)).map_err(Error::from)
+    }
+
+    /// Deletes the copy with all changes in it, and returns what they were. Refused under the same conditions.
+    #[boxed]
+    pub async fn discard_changes(&self, run: RunId, within: &Narrowing) -> Result<WorkspaceChanges, Error> {
+        let (performer, copy, held) = self.held_copy(run, within).await?;
+        let changes = performer.changes(copy.clone()).await?;
+        performer.forget_copy(copy.path).await;
+        drop(held);
+        Ok(self.masked(changes))
+    }
+
+    /// The copy that a run worked in, with its folders held. Refused while a run works in one of them.
+    async fn held_copy(
+        &self,
+        run: RunId,
+        within: &Narrowing,
+    ) -> Result<(Arc<dyn Performer>, WorkspaceOf, HeldFolders), Error> {
         let (row, copy) = self.copy_of(run).await?;
-        let Some(performer) = self.performer() else { return Err(no_performer()) };
+        let Some(performer) = self.performer().cloned() else { return Err(no_performer()) };
         if let Some(active) = self.works_in_copy_of(run, &row, within).await? {
             return Err(active.refusal());
         }
@@ -80,7 +103,7 @@ impl WorkHandle {
         // an ended run is active.
         let held = performer.hold(copy.clone()).await?;
         self.refuse_if_in_use(&held.folders, within).await?;
-        performer.apply(copy, to, held).await.map(|changes| self.masked(changes)).map_err(Error::from)
+        Ok((performer, copy, held))
     }
 
     async fn copy_of(&self, run: RunId) -> Result<(RunRow, WorkspaceOf), Error> {
@@ -152,7 +175,11 @@ impl WorkHandle {
 
     /// Masks secrets in the diff, because readers see it.
     fn masked(&self, mut changes: WorkspaceChanges) -> WorkspaceChanges {
-        changes.diff = self.write().redactor().text(&changes.diff).into_owned();
+        let redactor = self.write().redactor();
+        changes.diff = redactor.text(&changes.diff).into_owned();
+        for conflict in changes.changes.iter_mut().filter_map(|change| change.conflict.as_mut()) {
+            *conflict = redactor.text(conflict).into_owned();
+        }
         changes
     }
 }

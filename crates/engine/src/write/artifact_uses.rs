@@ -17,7 +17,8 @@ use crate::{Error, UploadRow};
 /// The rows for an event that creates an artifact of a run.
 ///
 /// An own run turns an upload into an artifact; every later use refers to the artifact. An external run may name any
-/// bytes. If they are in the store, a record says so, so that a later loss is noticed.
+/// bytes. If they are in the store, a record is written, so that a later loss is noticed. If it names an upload by its
+/// id and hash, the upload becomes an artifact of the run and is deleted with it.
 pub(crate) async fn use_rows(
     store: &dyn Store,
     blobs: &Blobs,
@@ -26,11 +27,17 @@ pub(crate) async fn use_rows(
 ) -> Result<Vec<RowPut>, Error> {
     let Payload::ArtifactCreated(created) = event.payload() else { return Ok(Vec::new()) };
     match driver {
+        // An artifact of a tool call is not an upload.
+        Driver::Own if created.tool_call_id.is_some() => Ok(Vec::new()),
         Driver::Own => upload_used_rows(store, created).await,
         Driver::External => {
             let Some(hash) = created.hash.as_deref().and_then(blob_of) else { return Ok(Vec::new()) };
-            let is_here = blobs.hold_if_here(hash, event.run_id).await?;
-            Ok(is_here.then(|| blob_kept_row(format!("{hash}/{}", event.event_id))).into_iter().collect())
+            if !blobs.hold_if_here(hash, event.run_id).await? {
+                return Ok(Vec::new());
+            }
+            let mut rows = upload_used_rows(store, created).await?;
+            rows.push(blob_kept_row(format!("{hash}/{}", event.event_id)));
+            Ok(rows)
         }
     }
 }
@@ -41,13 +48,12 @@ pub(super) fn blob_kept_row(key: impl Into<Arc<str>>) -> RowPut {
 }
 
 async fn upload_used_rows(store: &dyn Store, created: &Created) -> Result<Vec<RowPut>, Error> {
-    // An artifact of a tool call is not an upload.
-    if created.tool_call_id.is_some() {
-        return Ok(Vec::new());
-    }
     let key = rows::tenant_key(&created.artifact_id);
     let Some(row) = store.row(rows::UPLOADS, &key).await? else { return Ok(Vec::new()) };
     let upload: UploadRow = read_row(rows::UPLOADS, &row.key, &row.value)?;
+    if created.hash.as_deref() != Some(&*upload.hash) {
+        return Ok(Vec::new());
+    }
     let mut deletions = vec![
         rows::delete(rows::UPLOADS, key),
         rows::delete(rows::UPLOADS_DUE, rows::due_key(upload.until_ms, &upload.id)),

@@ -20,6 +20,7 @@ use crate::write::quotas::Quotas;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::session::SessionRedactions;
 use crate::write::seal::Seal;
+use crate::write::session_copies::SessionCopies;
 
 /// The shared state of writers.
 pub(crate) struct WriteContext {
@@ -36,6 +37,7 @@ pub(crate) struct WriteContext {
     pub(crate) admission: OnceLock<Box<dyn Admission>>,
     pub(crate) fresh: NewRunCache,
     pub(crate) in_flight: Arc<InFlightRequests>,
+    pub(crate) session_copies: SessionCopies,
 }
 
 impl WriteContext {
@@ -60,6 +62,7 @@ impl WriteContext {
             admission: OnceLock::new(),
             fresh: NewRunCache::default(),
             in_flight: Arc::default(),
+            session_copies: SessionCopies::default(),
             ground,
         }
     }

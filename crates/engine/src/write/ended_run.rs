@@ -73,7 +73,14 @@ impl EndedRun {
         };
         let config = RunConfig::from_json(self.queued.config.as_ref()).map_err(malformed)?;
         // The successor of a child run is started by a person.
-        Ok(RunConfig { sandbox: None, policy: None, spawned_by: None, branch: None, ..config })
+        Ok(RunConfig {
+            sandbox: None,
+            policy: None,
+            spawned_by: None,
+            branch: None,
+            files_from: None,
+            ..config
+        })
     }
 
     /// A run with the same request and configuration, from the start.

@@ -100,6 +100,7 @@ impl Writer {
         before: Option<u64>,
         reason: String,
         with: Option<PruneRows>,
+        is_trial: bool,
     ) -> Result<Pruned, Error> {
         let reason = loaded.redaction.redactor.text(&reason).into_owned();
         // The rules refuse a run that has not ended.
@@ -117,14 +118,18 @@ impl Writer {
                 return Ok(Pruned { first_sequence: first_kept, events: 0, receipt: None });
             }
         };
+        let pruned =
+            Pruned { first_sequence: plan.keep_from, events: plan.keep_from - first_kept, receipt: None };
+        if is_trial {
+            self.loaded = Some(loaded);
+            return Ok(pruned);
+        }
         let first = loaded.state.next_sequence();
         loaded.apply(&events, Masking::default());
         let mut rows = loaded.fold.rows(&loaded.state);
         rows.extend(plan.rows());
         rows.push(rows::must_be_absent(rows::PINS, self.run.to_string()));
         rows.extend(self.pruned_up_to(plan.last_position).await?);
-        let pruned =
-            Pruned { first_sequence: plan.keep_from, events: plan.keep_from - first_kept, receipt: None };
         rows.extend(with.into_iter().flat_map(|with| with(&pruned)));
         let mut commit = Commit::of(rows);
         commit.events(self.run, first, &events);

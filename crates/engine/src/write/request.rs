@@ -57,6 +57,8 @@ pub(crate) struct Prune {
     pub(crate) before: Option<u64>,
     pub(crate) reason: String,
     pub(crate) rows: Option<PruneRows>,
+    /// Only computes the reply; nothing is removed.
+    pub(crate) is_trial: bool,
 }
 
 /// Removes all events of an ended run and writes a tombstone.

@@ -65,7 +65,7 @@ impl WriteHandle {
         Ok(Some(place))
     }
 
-    async fn places(&self, run: RunId) -> Result<ResumePlaces, Error> {
+    pub(crate) async fn places(&self, run: RunId) -> Result<ResumePlaces, Error> {
         let mut places = ResumePlaces::default();
         let stream = journal::stream_of(run);
         journal::replay(self.ground().store(), &stream, |event| places.see(event)).await?;

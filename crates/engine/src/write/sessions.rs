@@ -35,6 +35,7 @@ impl WriteHandle {
                 .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Session(session))),
         );
         self.ground().store().append(Append { rows, ..Append::default() }).await?;
+        self.context.session_copies.insert(session, None);
         Ok(row)
     }
 

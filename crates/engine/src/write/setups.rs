@@ -75,6 +75,7 @@ impl WriteHandle {
         if !new.secrets.is_empty() {
             self.context.session_redactions.keep(session, rows::FIRST_VERSION, redaction);
         }
+        self.context.session_copies.insert(session, None);
         Ok(row)
     }
 

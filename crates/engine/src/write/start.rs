@@ -45,17 +45,22 @@ impl WriteHandle {
         idempotency: Option<&IdempotencyKey>,
     ) -> Result<(RunId, Receipt), Error> {
         self.settle(&mut new)?;
+        // It may work in another copy than the session's newest run: before and after its start that is unknown.
+        let forget_copy = |session| self.context.session_copies.remove(session);
+        new.session.into_iter().for_each(forget_copy);
         for _ in 0..limits::QUEUE_TRIES {
             let (mut new, mut rows) = (new.clone(), rows.clone());
             rows.extend(self.charge(&mut new).await?);
             self.afford(&new)?;
-            let redaction = match new.session {
+            let session = new.session;
+            let redaction = match session {
                 Some(session) => self.context.redaction_in(session).await?,
                 None => self.context.redaction.clone(),
             };
             let start = self.prepare_as(id, new, rows, idempotency, redaction)?;
             let run = start.run;
             if let Started::Here(receipt) = self.begin(start).await? {
+                session.into_iter().for_each(forget_copy);
                 return Ok((run, receipt));
             }
         }

@@ -1,6 +1,7 @@
 //! User messages in a session of an application: a message starts a run or supersedes a waiting one; an answer
 //! continues a waiting run. Overrides of the setup are stored in the same append.
 
+use recount_event::family::run::RunKind;
 use recount_event::{RunId, SessionId};
 use recount_log::RowPut;
 use recount_run::{CancelledBy, Command};
@@ -11,8 +12,8 @@ use crate::write::request::SubmitWithRows;
 use crate::write::start::Started;
 use crate::write::with_rows::{CommandWithRows, SideOutcome};
 use crate::{
-    CommandOutcome, Error, IdempotencyKey, KeyedReply, NewRun, Overrides, Receipt, SetupRow, StoredResponse,
-    limits,
+    CommandOutcome, Error, IdempotencyKey, KeyedReply, ListQuery, NewRun, Overrides, Receipt, SetupRow,
+    StoredResponse, limits,
 };
 
 /// A message that starts a run.
@@ -55,6 +56,7 @@ impl WriteHandle {
     ) -> Result<(RunId, Receipt), Error> {
         let UserMessage { session, mut new, mut before, overrides, mut supersedes } = message;
         new.session = Some(session);
+        self.stay_in_copy(session, &mut new).await?;
         self.settle(&mut new)?;
         if let Some(superseded) = &supersedes {
             // The runs of a session are ordered by their ids.
@@ -88,6 +90,26 @@ impl WriteHandle {
             }
         }
         Err(Error::too_many_at_once(&format!("the session {session}")))
+    }
+
+    /// A message after a branch continues in its copy.
+    async fn stay_in_copy(&self, session: SessionId, new: &mut NewRun) -> Result<(), Error> {
+        let copies = &self.context.session_copies;
+        let newest = match copies.get(session) {
+            Some(known) => known,
+            None => {
+                let newest = ListQuery { limit: limits::SESSION_RUNS_SEARCHED_MAX, ..ListQuery::default() };
+                let runs = self.catalogue().list_session_runs(session, &newest).await?.items;
+                let last = runs.into_iter().find(|row| row.kind == RunKind::AgentLoop.as_str());
+                let newest = last.map(|last| (last.task_id, last.workspace_path));
+                copies.insert(session, newest.clone());
+                newest
+            }
+        };
+        if let Some((_, path)) = newest.filter(|(task, _)| *task == new.task) {
+            new.queued.workspace_path = path;
+        }
+        Ok(())
     }
 
     /// Answers a waiting run. `None`: there was nothing to write. If the run continues, the key stores `RUN/SEQUENCE`

@@ -91,8 +91,8 @@ impl Writer {
             Request::SubmitWithRows(SubmitWithRows { command, with }, to) => {
                 to.reply(self.submit_with_rows(loaded, command, *with).await);
             }
-            Request::Prune(Prune { before, reason, rows }, to) => {
-                to.reply(self.prune(loaded, before, reason, rows).await);
+            Request::Prune(Prune { before, reason, rows, is_trial }, to) => {
+                to.reply(self.prune(loaded, before, reason, rows, is_trial).await);
             }
             Request::Erase(Erase { by }, to) => to.reply(self.erase(loaded, by).await),
             shared => shared.refuse(Error::bug("requests that share an append are served together")),

@@ -109,6 +109,56 @@ async fn an_upload_can_be_deleted_before_it_expires() {
     assert_eq!(blobs(&scene).await, 0);
 }
 
+/// A run that is driven from outside names an upload by its id and hash: from then on it is an artifact of the run.
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_an_external_run_named_is_removed_with_its_artifact() {
+    for way in ["artifact", "task", "prune"] {
+        let scene = Scene::new().await;
+        let task = task(&scene).await;
+        let run = scene.queue_for(Some(task)).await.unwrap();
+        scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
+        let sent = scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
+        let named = format!(r#"{{"artifact_id":"{}","kind":"image","hash":"{}"}}"#, sent.id, sent.hash);
+        scene.report(run, 1, &[("artifact.created", &named)]).await.unwrap();
+        let found = of_run(&row(&scene, &sent.id).await);
+        assert_eq!(scene.engine.read().artifact_bytes(&found).await.unwrap(), &b"\x89PNG\0one"[..]);
+        for space in ["record.uploads", "record.uploads_due", "record.upload_blobs"] {
+            assert!(scene.disk.rows_of(space).await.is_empty(), "{space}: it waits no more");
+        }
+        scene.cancel(run).await.unwrap();
+        let admin = scene.engine.admin();
+        let expected = match way {
+            "artifact" => {
+                assert!(admin.delete_artifact(&found, "anna").await.unwrap().bytes_removed);
+                Code::ArtifactDeleted
+            }
+            "task" => {
+                delete(&scene, task).await;
+                Code::RunErased
+            }
+            _ => {
+                admin.prune(run, None, "manual").await.unwrap();
+                Code::ArtifactPruned
+            }
+        };
+        assert_eq!(missing(&scene, &sent.id).await, expected, "{way}");
+        assert_eq!(blobs(&scene).await, 0, "{way}");
+        scene.check().await;
+    }
+}
+
+/// The hash decides: another run may give one of its own artifacts the id of an upload.
+#[tokio::test(start_paused = true)]
+async fn an_upload_stays_when_a_run_gives_its_id_to_other_bytes() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    let sent = scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
+    let other = scene.engine.write().upload(upload("image/png", b"\x89PNG\0two")).await.unwrap();
+    let named = format!(r#"{{"artifact_id":"{}","kind":"image","hash":"{}"}}"#, sent.id, other.hash);
+    scene.report(run, 1, &[("artifact.created", &named)]).await.unwrap();
+    assert_eq!(scene.disk.rows_of("record.uploads").await.len(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_artifact_quota_is_configurable_and_a_deletion_frees_quota() {
     let scene = Scene::new().await;

@@ -17,6 +17,10 @@ payload! {
     } {
         /// The folder that was copied.
         source: String,
+        /// The earlier run whose files it starts with.
+        files_from_run_id: String,
+        /// The event of that run after which the files were so.
+        files_from_sequence: u64,
     }
 
     /// The workspace of the run could not be prepared.

@@ -83,7 +83,7 @@ async fn decide(this: &Connection, prompt: &OpenPrompt, decision: Decision) -> R
     match prompt {
         OpenPrompt::Approval(_) => {
             let Decision { verdict, remember } = decision;
-            let resolve = ResolveApproval { decision: verdict, comment: None, remember };
+            let resolve = ResolveApproval { decision: verdict, comment: None, remember, shown_digest: None };
             this.patiently(async || this.client.resolve_approval(id, &resolve).await).await.map(drop)
         }
         OpenPrompt::Handoff(_) if is_yes => {
@@ -140,7 +140,7 @@ async fn question(
         let reply = answer.ok().and_then(|answer| editor_prompt::reply(clarification, &answer));
         if let Some(reply) = reply.and_then(|reply| RawValue::from_string(reply).ok()) {
             let submitted = this.patiently(async || {
-                let answer = AnswerClarification { response: reply.clone() };
+                let answer = AnswerClarification { response: reply.clone(), shown_digest: None };
                 this.client.answer_clarification(id, &answer).await
             });
             let submitted = submitted.await.map(drop);

@@ -281,3 +281,41 @@ fn list(name: &str, items: Vec<String>, most: usize, bytes: usize) -> Accepted<V
 fn too_many(name: &str, are: usize, most: usize) -> Refusal {
     Refusal::new(Code::LimitReached, format!("{name} has {are} entries; send at most {most}"))
 }
+
+/// The title of a run of one command that has none: the first words of the command. No word is cut, because the rest of a
+/// secret would no longer be found and masked.
+pub(super) fn title_of(command: &str) -> Option<String> {
+    let line = command.trim().lines().next()?;
+    let words = line.split_inclusive(' ');
+    let mut length = 0;
+    let fits = |word: &&str| {
+        length += word.chars().count();
+        length <= limits::COMMAND_TITLE_CHARS_MAX
+    };
+    let title: String = words.take_while(fits).collect();
+    match title.trim_end() {
+        "" => None,
+        title if title.len() < command.trim().len() => Some(format!("{title} …")),
+        title => Some(title.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_without_a_title_is_its_own_title() {
+        let long = format!("cargo test {}", "word ".repeat(40));
+        let cut = format!("cargo test {}…", "word ".repeat(13));
+        for (command, title) in [
+            ("ls -1", Some("ls -1")),
+            ("  make test\nmake lint", Some("make test …")),
+            (long.as_str(), Some(cut.as_str())),
+            (&"x".repeat(200), None),
+            (" ", None),
+        ] {
+            assert_eq!(title_of(command).as_deref(), title, "{command:?}");
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! Routes for changes of runs in their workspace copies: list, show, apply.
+//! Routes for changes of runs in their workspace copies: show, apply, discard.
 
 use ::http::StatusCode;
 use axum::extract::Request;
@@ -21,8 +21,16 @@ pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Reques
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ApplyRun = accept::body_or_default(&bytes)?;
     let branch = accept::bounded("branch", request.branch, limits::NAME_BYTES_MAX)?;
-    let to = ApplyTo { branch, message: format!("Changes of {run}\n") };
+    let conflicts = accept::conflicts(request.conflicts.as_deref())?;
+    let shown_digest = accept::bounded("shown_digest", request.shown_digest, limits::NAME_BYTES_MAX)?;
+    let message = format!("Changes of {run}\n");
+    let to = ApplyTo { branch, message, paths: request.paths, conflicts, shown_digest };
     Ok(answer(run, face.engine.work().apply_changes(run, to, &face.caller.narrowing).await?))
+}
+
+pub(super) async fn discard_run_changes(face: Face, Ids(run): Ids<String>) -> HandlerResult {
+    let run = face.run_id(&run).await?;
+    Ok(answer(run, face.engine.work().discard_changes(run, &face.caller.narrowing).await?))
 }
 
 fn answer(run: RunId, changes: WorkspaceChanges) -> axum::response::Response {

@@ -5,7 +5,7 @@
 use axum::extract::Request;
 use bytes::Bytes;
 use recount_api::request::{ContinueRun, ResumeRun, RetryRun, RetryRunFromTurn};
-use recount_engine::{EndedRun, ResumeFrom, RunConfig};
+use recount_engine::{EndedRun, ResumeFrom, RunConfig, StartFiles};
 use recount_event::family::run::RunKind;
 use recount_event::{Code, ForeignId, RunId};
 
@@ -45,6 +45,7 @@ struct Changes {
     request_text: Option<String>,
     max_turns: Option<u64>,
     attachments: Vec<(ForeignId, Option<String>)>,
+    files: StartFiles,
 }
 
 pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
@@ -89,6 +90,7 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
         request_text: accept::text("request_text", request.request_text)?,
         max_turns: request.max_turns,
         attachments: Vec::new(),
+        files: accept::start_files(request.files.as_deref())?,
     };
     create_resumed_run(&face, ended, from, changes).await
 }
@@ -108,6 +110,7 @@ pub(super) async fn continue_run(face: Face, Ids(run): Ids<String>, request: Req
         request_text: accept::text("prompt", Some(request.prompt))?,
         max_turns: request.max_turns,
         attachments: accept::attachments(request.attachments)?,
+        files: StartFiles::Current,
     };
     create_resumed_run(&face, ended, ResumeFrom::End, changes).await
 }
@@ -124,7 +127,8 @@ pub(super) async fn retry_run_from_turn(
     let (ended, bytes) = EndedRunRequest::read(&face, &run, idempotent, request).await?;
     let request: RetryRunFromTurn = accept::body(&bytes)?;
     let from = ResumeFrom::BeforeTurn(request.turn_index);
-    let changes = Changes { model: request.model, max_turns: request.max_turns, ..Changes::default() };
+    let files = accept::start_files(request.files.as_deref())?;
+    let changes = Changes { model: request.model, max_turns: request.max_turns, files, ..Changes::default() };
     create_resumed_run(&face, ended, from, changes).await
 }
 
@@ -143,6 +147,7 @@ async fn create_resumed_run(
     }
     face.check_may_start(past.queued.kind)?;
     let place = face.engine.write().resume_point(&past, &from).await?;
+    let files_from = face.engine.work().files_from(&past, &from, place, changes.files).await?;
     let mut new = past.resumed(place)?;
     if let Some(model) = accept::bounded("model", changes.model, limits::NAME_BYTES_MAX)? {
         (new.queued.model, new.queued.provider) = (Some(model), None);
@@ -152,7 +157,7 @@ async fn create_resumed_run(
     let attachments = face.resolve_attachments(changes.attachments).await?;
     let order = past.run_config()?;
     let max_turns = accept::amount("max_turns", changes.max_turns, limits::TURNS_MAX)?.or(order.max_turns);
-    let order = RunConfig { attachments, max_turns, branch: from.branch(), ..order };
+    let order = RunConfig { attachments, max_turns, branch: from.branch(), files_from, ..order };
     new.queued.config = Some(order.written());
     new.queued.requested_by = Some(face.caller.name.clone());
     new.queued.traceparent = ended.trace;

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query as words;
 use recount_api::reply::Page;
 use recount_api::request::SendMessage;
-use recount_engine::{Attachment, ListQuery, NewRun, RunConfig, Scope};
+use recount_engine::{Attachment, ListQuery, NewRun, ResumeFrom, RunConfig, Scope};
 use recount_event::family::run::{Driver, RunKind};
 use recount_event::{Code, ForeignId, SessionId};
 
@@ -14,7 +14,7 @@ use super::artifacts::found;
 use super::http::{HandlerResult, Ids, Query, body_bytes, json};
 use super::once::IdempotentRequest;
 use super::runs::{create_run_response, show_created_run};
-use crate::accept::{RunOptions, RunRequest};
+use crate::accept::{ResumedRun, RunOptions, RunRequest};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
@@ -45,7 +45,8 @@ impl Face {
             return Ok(new);
         }
         self.check_may_start(new.queued.kind)?;
-        if let Some((run, from_sequence)) = resume {
+        let mut files_from = None;
+        if let Some(ResumedRun { run, from_sequence, files }) = resume {
             let past = self.engine.write().ended_run(self.run_id(&run.to_string()).await?).await?;
             if past.queued.kind != RunKind::AgentLoop || (past.task, past.session) != (new.task, new.session)
             {
@@ -55,6 +56,10 @@ impl Face {
                 return Err(Refusal::new(Code::OrderRefused, detail));
             }
             new.resumed_from = Some(past.resume_point(from_sequence)?);
+            if let Some(sequence) = from_sequence {
+                let from = ResumeFrom::Sequence(sequence);
+                files_from = self.engine.work().files_from(&past, &from, Some(sequence), files).await?;
+            }
             new.queued.workspace_path = past.queued.workspace_path.clone();
             past.set_predecessor(&mut new.queued);
         }
@@ -66,6 +71,7 @@ impl Face {
         order.attachments.extend(self.resolve_attachments(attachments).await?);
         new.queued.model = model;
         new.queued.workspace_mode = workspace_mode;
+        order.files_from = files_from;
         new.queued.config = Some(order.written());
         Ok(new)
     }
@@ -100,6 +106,10 @@ impl Face {
         let Some(before) = self.engine.read().queued(last.id).await? else { return Ok(()) };
         let Ok(then) = RunConfig::from_json(before.config.as_ref()) else { return Ok(()) };
         request.new.queued.prior_run_id = Some(last.id.to_string());
+        if last.task_id == request.new.task {
+            // A message after a branch continues in its copy.
+            request.new.queued.workspace_path = before.workspace_path;
+        }
         if request.new.queued.agent.is_some() {
             // The configuration of the session applies.
             return Ok(());

@@ -43,6 +43,26 @@ async fn found<T>(
     if face.sees_run(run_of(&row)).await? { Ok(row) } else { Err(missing()) }
 }
 
+/// Refuses an answer to a prompt that differs from the one that was shown. An answer without a digest is bound by the id.
+fn check_shown(
+    kind: PromptKind,
+    id: &ForeignId,
+    now: Option<String>,
+    shown: Option<String>,
+) -> Result<(), Refusal> {
+    if shown.is_none() || shown == now {
+        return Ok(());
+    }
+    let (shown, now) = (shown.unwrap_or_default(), now.unwrap_or_default());
+    let detail = format!(
+        "{kind} {id:?} differs from what was shown: its shown_digest is {now}, and the answer has {shown:?}; read it \
+         again, show it, and answer with its shown_digest",
+        kind = kind.as_str(),
+        id = id.as_str(),
+    );
+    Err(Refusal::new(Code::PromptChanged, detail))
+}
+
 // ---- approvals ---------------------------------------------------------------------------------
 
 fn run_of_approval(row: &ApprovalRow) -> RunId {
@@ -85,8 +105,15 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
     let row = approval_row(&face, &approval_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ResolveApproval = accept::body(&bytes)?;
+    let run = row.run_id;
+    check_shown(
+        PromptKind::Approval,
+        &approval_id,
+        project::approval(row).shown_digest,
+        request.shown_digest,
+    )?;
     if let Some(scope) = request.remember {
-        may_reach(&face, row.run_id, scope).await?;
+        may_reach(&face, run, scope).await?;
     }
     let command = Command::ResolveApproval {
         approval_id: approval_id.clone(),
@@ -97,7 +124,7 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
     };
     let id = approval_id.clone();
     let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
+    if let Some(answer) = idempotent.submit(&face, run, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
@@ -196,6 +223,9 @@ pub(super) async fn answer_clarification(
     let row = clarification_row(&face, &clarification_id).await?;
     let bytes = body_bytes(request, limits::ANSWER_BODY_BYTES_MAX).await?;
     let request: AnswerClarification = accept::body(&bytes)?;
+    let run = row.run_id;
+    let now = project::clarification(row).shown_digest;
+    check_shown(PromptKind::Clarification, &clarification_id, now, request.shown_digest)?;
     let command = Command::AnswerClarification {
         clarification_id: clarification_id.clone(),
         response: accept::response(request.response.get())?,
@@ -207,7 +237,7 @@ pub(super) async fn answer_clarification(
     let word = move |left: &CommandOutcome| {
         left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
     };
-    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
+    if let Some(answer) = idempotent.submit(&face, run, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
@@ -242,7 +272,7 @@ pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> Handle
     let query = Query::parse(raw.as_deref()).list_by_status(None, &HANDOFF_STATUSES)?;
     let listed = face.engine.read().list_handoffs(&query).await?;
     let rows = seen(&face, listed.items, run_of_handoff).await?;
-    let handoffs: Vec<reply::Handoff> = rows.into_iter().map(|row| project::handoff(row, None)).collect();
+    let handoffs: Vec<reply::Handoff> = rows.into_iter().map(project::listed_handoff).collect();
     Ok(page(&face, handoffs, (listed.next, listed.has_more), listed.damaged))
 }
 
@@ -252,7 +282,7 @@ async fn handoff_row(face: &Face, id: &ForeignId) -> Result<HandoffRow, Refusal>
 }
 
 fn one_handoff(row: HandoffRow, packed: Option<Json>) -> One<reply::Handoff> {
-    One::new("handoff", project::handoff(row, packed))
+    One::new("handoff", project::single_handoff(row, packed))
 }
 
 async fn shown_handoff(face: &Face, id: &ForeignId) -> HandlerResult {
@@ -267,9 +297,14 @@ async fn settle_handoff(
     id: &ForeignId,
     idempotent: IdempotentRequest,
     command: Command,
+    shown: Option<String>,
 ) -> HandlerResult {
     let row = handoff_row(face, id).await?;
     let (run, packed) = (row.run_id, face.engine.read().handoff_context(&row).await?);
+    if shown.is_some() {
+        let now = project::single_handoff(row, packed.clone()).shown_digest;
+        check_shown(PromptKind::Handoff, id, now, shown)?;
+    }
     let settled = id.clone();
     let word = move |left: &CommandOutcome| {
         left.handoff(settled.as_str()).map(|row| written(&one_handoff(row, packed)))
@@ -293,7 +328,7 @@ pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, reques
     let comment = accept::text("comment", request.comment)?;
     let (id, by) = (handoff_id.clone(), face.caller.name.clone());
     let command = Command::AcknowledgeHandoff { handoff_id: id, by, comment };
-    settle_handoff(&face, &handoff_id, idempotent, command).await
+    settle_handoff(&face, &handoff_id, idempotent, command, request.shown_digest).await
 }
 
 pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
@@ -305,7 +340,7 @@ pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Re
     let reason = accept::text("reason", request.reason)?;
     let (id, by) = (handoff_id.clone(), face.caller.name.clone());
     let command = Command::RejectHandoff { handoff_id: id, by, reason };
-    settle_handoff(&face, &handoff_id, idempotent, command).await
+    settle_handoff(&face, &handoff_id, idempotent, command, request.shown_digest).await
 }
 
 pub(super) async fn extend_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
@@ -313,5 +348,5 @@ pub(super) async fn extend_handoff(face: Face, Ids(id): Ids<String>, request: Re
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
     handoff_row(&face, &handoff_id).await?;
     let command = extension(&face, PromptKind::Handoff, &handoff_id, request).await?;
-    settle_handoff(&face, &handoff_id, idempotent, command).await
+    settle_handoff(&face, &handoff_id, idempotent, command, None).await
 }

@@ -2,6 +2,7 @@
 
 use ::http::StatusCode;
 use axum::extract::Request;
+use axum::response::Response;
 use recount_api::reply::{self, One};
 use recount_api::request::{Prune, PruneRun};
 use recount_engine::{KeyedReply, Policy, Pruned, SweepReport};
@@ -13,6 +14,10 @@ use super::once::{IdempotentRequest, stored_response};
 use super::runs::show_run;
 use crate::{accept, limits};
 
+/// Marks the response to a request that only returned what it would remove.
+#[derive(Debug, Clone, Copy)]
+pub struct DryRun;
+
 /// The reason of a pruning by request.
 const PRUNED_BY_REQUEST: &str = "operator";
 
@@ -21,6 +26,12 @@ pub(super) async fn delete_task(face: Face, Ids(task): Ids<String>) -> HandlerRe
     let runs = face.engine.admin().delete_task(task, &face.caller.name).await?;
     let reply = reply::Deleted { task_id: task.to_string(), runs };
     Ok(json(StatusCode::OK, &One::new("deleted", reply)))
+}
+
+pub(super) async fn delete_run(face: Face, Ids(run): Ids<String>) -> HandlerResult {
+    let run = face.run_id(&run).await?;
+    face.engine.admin().delete_run(run, &face.caller.name).await?;
+    Ok(json(StatusCode::OK, &One::new("deleted", reply::RunDeleted { run_id: run.to_string() })))
 }
 
 pub(super) async fn pin_run(face: Face, Ids(run): Ids<String>) -> HandlerResult {
@@ -42,6 +53,10 @@ pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Reques
     let request: PruneRun = accept::body_or_default(&bytes)?;
     let before = accept::number(request.before)?;
     let pruned = match idempotent.once {
+        _ if request.dry_run == Some(true) => {
+            let pruned = face.engine.admin().would_prune(run, before).await?;
+            return Ok(dry_run(json(StatusCode::OK, &one_pruned(run, &pruned))));
+        }
         None => face.engine.admin().prune(run, before, PRUNED_BY_REQUEST).await?,
         Some(once) => {
             let word = Box::new(move |pruned: &Pruned| stored_response(written(&one_pruned(run, pruned))));
@@ -64,12 +79,25 @@ pub(super) async fn prune(face: Face, request: Request) -> HandlerResult {
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: Prune = accept::body(&bytes)?;
     let policy: Policy = accept::policy(&request)?;
+    if request.dry_run == Some(true) {
+        let plan = face.engine.admin().would_sweep(&policy).await?;
+        let run_ids = plan.runs.iter().map(ToString::to_string).collect();
+        return Ok(dry_run(json(StatusCode::OK, &One::new("swept", swept_reply(plan.swept, run_ids)))));
+    }
     let swept = face
         .engine
         .admin()
         .sweep_keyed(&policy, idempotent.once.as_ref(), idempotent.created.as_ref())
         .await?;
+    Ok(json(StatusCode::OK, &One::new("swept", swept_reply(swept, Vec::new()))))
+}
+
+fn dry_run(mut response: Response) -> Response {
+    response.extensions_mut().insert(DryRun);
+    response
+}
+
+fn swept_reply(swept: SweepReport, run_ids: Vec<String>) -> reply::Swept {
     let SweepReport { runs, events, has_more, damaged } = swept;
-    let reply = reply::Swept { runs, events, has_more, damaged };
-    Ok(json(StatusCode::OK, &One::new("swept", reply)))
+    reply::Swept { runs, events, has_more, damaged, run_ids }
 }

@@ -35,6 +35,26 @@ fn a_reopened_store_is_unchanged() {
     }
 }
 
+/// Opening one of these for reading would wait for a writer for ever.
+#[test]
+fn a_folder_in_which_a_pipe_has_the_name_of_a_file_is_refused() {
+    for name in ["recount.db", "recount.db-wal", "recount.db-shm", "high-water", "lock", "reserve"] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path());
+        fill(&store);
+        close(store);
+        let path = folder.path().join(name);
+        if path.exists() {
+            std::fs::remove_file(&path).unwrap();
+        }
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+        let fault = refusal(folder.path());
+        assert_eq!(fault.kind, FaultKind::Corrupt, "{name}: {fault}");
+        assert!(fault.message.contains(&format!("{} is not a regular file", path.display())), "{fault}");
+    }
+}
+
 #[test]
 fn dropping_without_closing_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();

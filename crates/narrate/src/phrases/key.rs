@@ -44,6 +44,8 @@ phrases! {
     KeysOrType = "keys-or-type" ();
     KeysTypeNumber = "keys-type-number" ();
     KeysOrTypeNumber = "keys-or-type-number" ();
+    LineEnds = "line-ends" (count);
+    Blanks = "blanks" (count);
     Seconds = "seconds" (count);
     Minutes = "minutes" (count);
     Hours = "hours" (count);

@@ -1,7 +1,7 @@
 //! Where a new run may go on from an ended one, by a table of what happened in it.
 
 use super::story::{fid, placed_all, script};
-use crate::view::ResumePlaces;
+use crate::view::{FilesAt, ResumePlaces};
 
 /// Events up to and including the checkpoint `ckpt_1` at 7: one turn with one call.
 const ONE_TURN: &str = "@own
@@ -60,4 +60,25 @@ fn checkpoints_are_found_by_id_and_turns_by_index() {
     assert_eq!(places.before_turn(2), Some(12));
     assert_eq!(places.before_turn(3), None);
     assert_eq!(places.turns(), Some((0, 2)));
+}
+
+#[test]
+fn files_are_those_of_the_last_record_unless_calls_followed() {
+    let ready = "workspace.provisioned {'mode':'clone','path':'/w','files':0,'bytes':0,'duration_ms':0}";
+    let text = format!(
+        "{}\n@turn 1\n@turned 1\n@finished",
+        ONE_TURN.replace("@turn 0", &format!("{ready}\n@turn 0"))
+    );
+    let places = places(&text);
+    let (id, checkpoint) = (fid("ckpt_1"), places.checkpoint(&fid("ckpt_1")).unwrap());
+    for (what, sequence, expected) in [
+        ("before the workspace was ready", 0, FilesAt::Start),
+        ("before the first turn", places.before_turn(0).unwrap(), FilesAt::Start),
+        ("after a call", checkpoint - 1, FilesAt::NotRecorded { last_checkpoint: None }),
+        ("at the checkpoint", checkpoint, FilesAt::Checkpoint(&id)),
+        ("after it, without a call", checkpoint + 1, FilesAt::Checkpoint(&id)),
+    ] {
+        assert_eq!(places.files_at(sequence), expected, "{what}");
+    }
+    assert_eq!(self::places(ONE_TURN).files_at(3), FilesAt::NoWorkspace);
 }

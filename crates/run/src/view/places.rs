@@ -13,7 +13,25 @@ pub struct ResumePlaces {
     turns: Vec<(u64, u64)>,
     /// Whether a turn completed after the last checkpoint.
     completed_after: bool,
+    /// Where the workspace became ready.
+    provisioned: Option<u64>,
+    /// Where calls were made, which may have changed files.
+    calls: Vec<u64>,
     last: Option<u64>,
+}
+
+/// The record of the files at one event of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilesAt<'a> {
+    /// The run used no workspace.
+    NoWorkspace,
+    /// Those at the start of the run.
+    Start,
+    Checkpoint(&'a ForeignId),
+    /// Calls were made since the last record.
+    NotRecorded {
+        last_checkpoint: Option<&'a ForeignId>,
+    },
 }
 
 impl ResumePlaces {
@@ -30,6 +48,10 @@ impl ResumePlaces {
                 self.turns.push((started.turn_index, event.sequence.saturating_sub(1)));
             }
             Payload::TurnCompleted(_) => self.completed_after = true,
+            Payload::WorkspaceProvisioned(_) => {
+                self.provisioned.get_or_insert(event.sequence);
+            }
+            Payload::ToolInvoked(_) => self.calls.push(event.sequence),
             _ => {}
         }
     }
@@ -52,6 +74,17 @@ impl ResumePlaces {
     /// The last event before this turn.
     pub fn before_turn(&self, index: u64) -> Option<u64> {
         self.turns.iter().find(|(turn, _)| *turn == index).map(|(_, sequence)| *sequence)
+    }
+
+    /// Where the files at an event were recorded: they are the same there.
+    pub fn files_at(&self, sequence: u64) -> FilesAt<'_> {
+        let Some(provisioned) = self.provisioned else { return FilesAt::NoWorkspace };
+        let checkpoint = self.checkpoints.iter().rev().find(|(_, at)| *at <= sequence);
+        let recorded = checkpoint.map_or(provisioned, |(_, at)| *at);
+        if self.calls.iter().any(|call| (recorded + 1..=sequence).contains(call)) {
+            return FilesAt::NotRecorded { last_checkpoint: checkpoint.map(|(id, _)| id) };
+        }
+        checkpoint.map_or(FilesAt::Start, |(id, _)| FilesAt::Checkpoint(id))
     }
 
     /// The indexes of the first and the last turn.

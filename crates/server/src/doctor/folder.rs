@@ -4,7 +4,7 @@ use std::path::Path;
 
 use recount_api::admin::Check;
 use recount_log::{Fault, FaultKind};
-use recount_log_sqlite::{SCHEMA, glance, inspect, kept_logs};
+use recount_log_sqlite::{SCHEMA, glance, inspect, is_high_water_damaged, kept_logs};
 
 use super::{bytes, clock_check, files, priority, versions};
 use crate::tenant_folder::{loss_of_tenants, tenant_folders};
@@ -31,7 +31,7 @@ pub fn offline(data: &Path, full: bool) -> Vec<Check> {
     checks
 }
 
-/// Reports leftovers of an interrupted backup and of a damaged write-ahead log.
+/// Reports leftovers of an interrupted backup and of a damaged write-ahead log, and damaged high-water marks.
 pub(super) fn leftovers(checks: &mut Vec<Check>, data: &Path) {
     for folder in backup::leftovers(data).unwrap_or_default() {
         let value = format!("{} is unfinished", folder.display());
@@ -43,6 +43,12 @@ pub(super) fn leftovers(checks: &mut Vec<Check>, data: &Path) {
     }
     let stores = tenant_folders(data).unwrap_or_default().into_values();
     for store in std::iter::once(data.to_owned()).chain(stores) {
+        if is_high_water_damaged(&store).unwrap_or(false) {
+            let value = format!("the high-water mark of {} is damaged", store.display());
+            let advice = "compare the newest runs with what you expect: until the next start writes it again, a missing \
+                          end of the store cannot be detected";
+            checks.push(Check::note("high-water", value, advice));
+        }
         for log in kept_logs(&store).unwrap_or_default() {
             let value = format!("{} is a copy of a damaged write-ahead log", log.display());
             let advice = "move it elsewhere when its content is no longer needed";
@@ -191,4 +197,22 @@ pub(super) fn permissions(checks: &mut Vec<Check>, data: &Path) {
     } else {
         Check::problem(NAME, value, format!("other users can access it; run chmod 700 {}", data.display()))
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_high_water_mark_is_reported() {
+        let data = tempfile::tempdir().unwrap();
+        let named = || {
+            let mut checks = Vec::new();
+            leftovers(&mut checks, data.path());
+            checks.iter().filter(|check| check.name == "high-water").count()
+        };
+        assert_eq!(named(), 0);
+        std::fs::write(data.path().join("high-water"), "damaged").unwrap();
+        assert_eq!(named(), 1);
+    }
 }

@@ -177,7 +177,8 @@ async fn ask_for_approvals(course: &SoakCourse) -> Result<()> {
             r#"{{"approval_id":"{approval}","tool_call_id":"call_{seq}","kind":"shell","summary":"go on"}}"#
         );
         append(course, &run, seq, vec![event("approval.requested", request.clone())?], request).await;
-        let answer = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
+        let answer =
+            ResolveApproval { decision: Verdict::Approve, comment: None, remember: None, shown_digest: None };
         let resolved = loop {
             match course.client.resolve_approval(&approval, &answer).await {
                 Ok(resolved) => break Some(resolved),

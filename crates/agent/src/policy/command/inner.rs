@@ -3,6 +3,7 @@
 //! Start at [`CommandLine::finish`]. Unknown options, and builtins that change how later text is read, make the line
 //! one that cannot be judged. Pure. The module must not depend on risks.
 
+use crate::policy::command::programs::has_inline_code;
 use crate::policy::command::reader::is_reserved;
 use crate::policy::command::{
     Command, CommandLine, Word, WordPattern, base, is_installed, is_name, is_setting, twists,
@@ -294,7 +295,7 @@ impl CommandLine {
     }
 
     /// Lists a command whose words are not expanded by a shell any more.
-    fn run(&mut self, mut command: Command, depth: usize) {
+    pub(super) fn run(&mut self, mut command: Command, depth: usize) {
         let mut wrappers = 0;
         while let Some(first) = command.words.first() {
             if first.is_dynamic()
@@ -452,6 +453,8 @@ impl CommandLine {
                 }
             }
             _ if HARMLESS.contains(&name) => {}
+            // It sets variables such as `PATH`, and runs a file of the folder as `sh FILE` does.
+            "." | "source" if matches!(&rest[..], [script] if activates(script)) => self.twisted = true,
             _ if UNSAFE.contains(&name) => {
                 self.cannot_judge("it changes the meaning of later commands");
             }
@@ -459,6 +462,10 @@ impl CommandLine {
                 self.cannot_judge("it runs a program that runs other programs in unknown ways");
             }
             _ => {}
+        }
+        self.has_code |= has_inline_code(name, &rest);
+        if name == "git" || !command.is_named {
+            self.find_named(name, &rest, depth);
         }
     }
 
@@ -498,6 +505,9 @@ impl CommandLine {
         // The shell evaluates the values of these variables, which may run commands.
         if !numeric && is_evaluated(name) {
             self.cannot_judge("it sets a variable that the shell evaluates");
+        }
+        if twists(set) && name != "PATH" {
+            self.named.extend(set.split_once('=').map(|(_, value)| value.to_owned()));
         }
         self.numbers.set(name, numeric);
     }
@@ -751,6 +761,11 @@ impl CommandLine {
             at = end;
         }
     }
+}
+
+/// Whether a script activates a virtual environment of Python.
+fn activates(script: &Word) -> bool {
+    !script.is_dynamic() && script.ends_with("bin/activate") && !script.contains("..")
 }
 
 /// Whether the shell stores a variable as a number, so that it evaluates the values set to it.

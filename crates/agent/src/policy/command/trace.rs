@@ -113,7 +113,8 @@ fn can_be(words: &[Word], ran: &[String]) -> bool {
 }
 
 fn is_listed(line: &CommandLine, ran: &[String]) -> bool {
-    line.commands.iter().any(|command| {
+    // Words that may be a program are listed too, and prove nothing.
+    line.commands.iter().filter(|command| !command.is_named).any(|command| {
         let Some((program, args)) = command.words.split_first() else { return false };
         !program.is_dynamic() && base(program) == ran[0] && can_be(args, &ran[1..])
     })

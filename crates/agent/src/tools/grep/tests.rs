@@ -17,6 +17,24 @@ fn scene() -> Scene {
 }
 
 #[tokio::test]
+async fn files_that_a_rule_hides_are_not_searched() {
+    let mut scene = scene();
+    scene.file_judge = FileJudge::new(|_, path| path.starts_with("src/"));
+    for (input, expected) in [
+        (json!({ "pattern": "one" }), "a.rs:1:fn one() {}\n[2 files are hidden by a rule of the policy]\n"),
+        (
+            json!({ "pattern": "three" }),
+            "No matches in 3 files.\n[2 files are hidden by a rule of the policy]\n",
+        ),
+        (json!({ "pattern": "one", "glob": "a*" }), "a.rs:1:fn one() {}\n"),
+    ] {
+        assert_eq!(scene.run("grep", input.clone()).await.output, expected, "{input}");
+    }
+    let outcome = scene.run("grep", json!({ "pattern": "one", "path": "src/b.rs" })).await;
+    assert!(refused(&outcome, "blocked").contains("a rule of the policy blocks reading src/b.rs"));
+}
+
+#[tokio::test]
 async fn lines_are_found_and_reported() {
     let mut scene = scene();
     for (input, expected) in [
@@ -145,7 +163,8 @@ async fn a_cancelled_search_stops_in_the_middle_of_a_file_without_hits() {
     let (stop, cancel) = Cancel::new();
     let watch = WorkMonitor::new(&cancel, limits::SEARCH_TIME_MAX);
     let regex = RegexMatcherBuilder::new().build("nothing").unwrap();
-    let mut search = Search { regex, searcher: Searcher::new(), watch: &watch, hits: Hits::default() };
+    let files = &FileJudge::new(|_, _| false);
+    let mut search = Search { regex, searcher: Searcher::new(), watch: &watch, files, hits: Hits::default() };
     let place = WorkspacePath::parse(std::path::Path::new("/"), "endless").unwrap();
     assert_eq!(search.file(&place, Endless { left: 20, stop }), Err(Halt::Cancelled));
 

@@ -7,12 +7,12 @@ use super::*;
 /// The checked changes of the run.
 fn judged(project: &CopiedProject) -> Vec<changes::Change> {
     let base = Base::read(project.copy.parent().unwrap()).unwrap().unwrap();
-    changes::Comparison::of(&project.copy, &base, &project.source).unwrap().changes
+    project.compare(&base).changes
 }
 
 fn write(project: &CopiedProject, changes: &[changes::Change]) -> Result<(), apply::NotWritten> {
     let changes: Vec<_> = changes.iter().collect();
-    apply::write(&project.copy, &project.source, &changes, 7).map(drop)
+    apply::write(&project.copy, &project.source, &changes, &TreeResult::new(), 7)
 }
 
 /// Names in the original that an apply left.
@@ -192,7 +192,7 @@ fn cut_off(project: &CopiedProject, at: CutPoint) {
     let original = folder::Folder::open_real(&project.source).unwrap();
     let copy = folder::Folder::open(&project.copy).unwrap();
     let mut stage = stage::Stage::create(&original, 5).unwrap();
-    apply::stage_all(&mut stage, apply::NewContent::Copy(&copy), &changes).unwrap();
+    apply::stage_all(&mut stage, apply::NewContent::Copy(&copy, &TreeResult::new()), &changes).unwrap();
     match at {
         CutPoint::Staged => {}
         CutPoint::Halfway => {
@@ -265,7 +265,7 @@ fn replaced_files_survive_a_failed_marking_and_a_partial_undo() {
     let original = folder::Folder::open_real(&project.source).unwrap();
     let copy = folder::Folder::open(&project.copy).unwrap();
     let mut stage = stage::Stage::create(&original, 5).unwrap();
-    apply::stage_all(&mut stage, apply::NewContent::Copy(&copy), &changes).unwrap();
+    apply::stage_all(&mut stage, apply::NewContent::Copy(&copy, &TreeResult::new()), &changes).unwrap();
     apply::place_all(&stage, &changes).unwrap();
     stage.mark_applied().unwrap();
     std::fs::remove_file(project.source.join("a")).unwrap();

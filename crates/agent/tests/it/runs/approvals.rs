@@ -139,7 +139,7 @@ async fn a_blocked_call_is_refused_and_the_model_continues() {
 async fn grave_calls_need_approval_under_any_rule() {
     let script = r#"
 [[turn]]
-call = [{ name = "shell_exec", input = { command = "rm -rf ." } }]
+call = [{ name = "shell_exec", input = { command = "git push" } }]
 [[turn]]
 text = "Done."
 "#;

@@ -7,7 +7,7 @@ use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Json, Payload};
 use serde_json::{Value, json};
 
-use crate::runs::scene::{Scene, Setup, approval_ids, course, first, types};
+use crate::runs::scene::{Scene, Setup, approval_ids, course, first, model_run, types};
 use crate::runs::tools::git;
 
 fn shell(command: &str) -> RunConfig {
@@ -111,6 +111,27 @@ async fn impossible_requests_are_refused_before_a_run_is_created() {
     queued.model = Some("x".into());
     let why = refused(RunKind::AgentLoop, RunConfig::default(), Some(queued)).await;
     assert!(why.contains("nobody") && why.contains("play"), "{why}");
+}
+
+/// The part before the first slash names the provider, so a typing error in it never sends the run to another one.
+#[tokio::test]
+async fn a_model_of_an_unknown_provider_is_refused_with_the_known_ones() {
+    let scene = Scene::with("").await;
+    for model in ["nope/x", "nope/play/it", "Play/it", "/it", "nope/"] {
+        let queued = Queued { model: Some(model.into()), ..model_run("hello") };
+        let why = scene.try_queue(queued, RunConfig::default(), None, None).await.map(|_| model).unwrap_err();
+        let why = why.to_string();
+        assert!(
+            why.contains(&format!("{model:?}"))
+                && why.contains("configured providers: ")
+                && why.contains("play"),
+            "{why}"
+        );
+    }
+    for model in ["play/it", "play/nope/x", "it"] {
+        let queued = Queued { model: Some(model.into()), ..model_run("hello") };
+        scene.try_queue(queued, RunConfig::default(), None, None).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -245,7 +245,7 @@ async fn a_patch_is_proposed_applied_reverted_and_put_on_a_branch() {
     assert_eq!(git(&copy, &["diff"], None), applied);
     // The folder has no changes by now; a branch gets the patch without changing the folder.
     assert_eq!(git(&scene.work(), &["status", "--porcelain"], None), "");
-    let to = ApplyTo { branch: Some("reviewed".into()), message: "Reviewed\n".into() };
+    let to = ApplyTo { branch: Some("reviewed".into()), message: "Reviewed\n".into(), ..ApplyTo::default() };
     scene.engine.work().apply_changes(run, to, &Narrowing::default()).await.unwrap();
     assert_eq!(git(&scene.work(), &["diff", "main", "reviewed"], None), applied);
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxContext, SandboxSettings};
 use recount_agent::tool::{
-    ArtifactStore, Cancel, EventReporter, FileRevisions, HostJudge, HostVerdict, Job, NewArtifact, Outcome,
-    OutcomeStatus, OutputInLog, RunLost, StoredArtifact, Terms, Tool,
+    ArtifactStore, Cancel, EventReporter, FileJudge, FileRevisions, HostJudge, HostVerdict, Job, NewArtifact,
+    Outcome, OutcomeStatus, OutputInLog, RunLost, StoredArtifact, Terms, Tool,
 };
 use recount_agent::tools::shell::ShellExec;
 use recount_event::family::artifact;
@@ -139,6 +139,7 @@ impl Fixture {
             command_timeout: PATIENCE,
             output_bytes_max: 64 << 20,
             hosts: HostJudge::new(|_, _| HostVerdict::Blocked("these tools reach no host".to_owned())),
+            files: FileJudge::new(|_, _| false),
         };
         Fixture {
             _folder: folder,

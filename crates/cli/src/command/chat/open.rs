@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use recount_client::aap::AapClient;
 use recount_client::aap::wire::{
     AgentConfig, AgentInfo, HistoryMessage, Meta, NewSession, Overrides, ServerToolRef, SessionInfo,
 };
+use recount_client::aap::{AapClient, AapError};
 
 use super::choose::{self, Given};
 use super::typed::{Input, Typed, ask};
@@ -49,7 +49,7 @@ pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> R
     let config = AgentConfig { name: agent.name.clone(), tools: Some(tools(chat, &agent)?), options };
     let folder = chat.folder.of(&agent, client.base_url())?;
     let mut new = NewSession {
-        agent: config.clone(),
+        agent: config,
         messages: Vec::new(),
         tools: Vec::new(),
         workspace: folder.as_ref().map(|folder| folder.sent.clone()),
@@ -58,7 +58,15 @@ pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> R
         Some(folder) => Some(folder.in_words()),
         None => chat.folder.not_sent(&agent, client.base_url()),
     };
-    let session_id = match (client.create_session(&new).await, folder) {
+    let mut created = client.create_session(&new).await;
+    if chat.trust.is_none() && created.as_ref().is_err_and(lacks_scope) {
+        // Trust permits calls, which this token may not.
+        let tools = new.agent.tools.iter_mut().flatten();
+        tools.for_each(|tool| tool.trust = false);
+        note("each call needs an approval, because the token lacks the scope approve");
+        created = client.create_session(&new).await;
+    }
+    let session_id = match (created, folder) {
         (Err(why), Some(folder)) => {
             works = Some(folder.refused(&why).ok_or(why)?);
             new.workspace = None;
@@ -66,8 +74,12 @@ pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> R
         }
         (created, _) => created?,
     };
-    let session = SessionInfo { session_id, agent: config, ..SessionInfo::default() };
+    let session = SessionInfo { session_id, agent: new.agent, ..SessionInfo::default() };
     Ok(Opened { agent, session, typed, overrides: None, past: Vec::new(), works })
+}
+
+fn lacks_scope(why: &AapError) -> bool {
+    matches!(why, AapError::Refused { code: Some(code), .. } if code == "scope_missing")
 }
 
 /// Where nothing speaks the protocol, an address without a path is the likely cause.
@@ -136,7 +148,16 @@ fn takes_pictures(chat: &Chat, agent: &AgentInfo) -> Result<(), Failure> {
 
 fn tools(chat: &Chat, agent: &AgentInfo) -> Result<Vec<ServerToolRef>, Failure> {
     let requested = chat.tools.as_deref().map(named);
-    choose::tools(agent, requested.as_deref(), &named(&chat.trust)).map_err(Failure::Usage)
+    let trusted = match &chat.trust {
+        Some(trusted) => named(trusted),
+        // The policy of a Recount server decides, as for `recount run`.
+        None if agent.capabilities.workspace.is_some() => match &requested {
+            Some(requested) => requested.clone(),
+            None => agent.tools.iter().map(|tool| tool.name.clone()).collect(),
+        },
+        None => Vec::new(),
+    };
+    choose::tools(agent, requested.as_deref(), &trusted).map_err(Failure::Usage)
 }
 
 /// What is chosen, if anything; what is not keeps its default.
@@ -175,7 +196,7 @@ async fn options(
 
 /// What changes in an existing session: only what the flags name.
 async fn overrides(chat: &Chat, agent: &AgentInfo, typed: &mut Typed) -> Result<Option<Overrides>, Failure> {
-    let names_tools = chat.tools.is_some() || !chat.trust.is_empty();
+    let names_tools = chat.tools.is_some() || chat.trust.is_some();
     let tools = if names_tools { Some(tools(chat, agent)?) } else { None };
     let options = options(chat, agent, typed).await?;
     Ok((tools.is_some() || options.is_some()).then_some(Overrides { tools, options }))

@@ -1,4 +1,4 @@
-//! Parses the lines that a person types in a chat. Pure; see [`PromptLine::read`] and [`Leave::read`].
+//! Parses the lines that a person types in a chat. Pure; see [`PromptLine::read`].
 
 use std::path::PathBuf;
 
@@ -47,31 +47,6 @@ impl PromptLine {
     }
 }
 
-/// A line that answers whether a call may be made.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Leave {
-    Granted,
-    /// With the reason for the agent.
-    Denied(Option<String>),
-    Quit,
-    Unclear,
-}
-
-impl Leave {
-    /// Only a yes on its own counts as a yes: text after it may be a condition.
-    pub(super) fn read(line: &str) -> Leave {
-        let line = line.trim();
-        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let rest = Some(rest.trim()).filter(|rest| !rest.is_empty());
-        match (word.to_lowercase().as_str(), rest) {
-            ("y" | "yes", None) => Leave::Granted,
-            ("n" | "no", reason) => Leave::Denied(reason.map(str::to_owned)),
-            ("/quit", None) => Leave::Quit,
-            _ => Leave::Unclear,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,18 +63,6 @@ mod tests {
         assert_eq!(PromptLine::read("/cancel "), PromptLine::Cancel);
         for line in ["/image", "/nothing", "/", "/quit now", "/etc/passwd"] {
             assert!(matches!(PromptLine::read(line), PromptLine::Unclear(_)), "{line:?}");
-        }
-    }
-
-    #[test]
-    fn only_a_yes_that_stands_alone_is_a_yes() {
-        assert_eq!(Leave::read(" Y \n"), Leave::Granted);
-        assert_eq!(Leave::read("yes"), Leave::Granted);
-        assert_eq!(Leave::read("no"), Leave::Denied(None));
-        assert_eq!(Leave::read("n  not that one "), Leave::Denied(Some("not that one".into())));
-        assert_eq!(Leave::read("/quit"), Leave::Quit);
-        for line in ["", "y but only once", "ye", "ok", "1", "yno", "/y"] {
-            assert_eq!(Leave::read(line), Leave::Unclear, "{line:?}");
         }
     }
 }

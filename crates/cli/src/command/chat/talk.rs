@@ -7,6 +7,7 @@ mod answers;
 mod past;
 mod turn;
 
+use recount_client::Client;
 use recount_client::aap::wire::{
     AgentInfo, Block, Content, HistoryMessage, NewTurn, Overrides, SessionInfo, TurnMessage,
 };
@@ -26,6 +27,8 @@ use crate::render::pulse::Pulse;
 
 pub(super) struct Talk {
     client: AapClient,
+    /// The native protocol of a Recount server, which shows approvals in full.
+    native: Option<Client>,
     agent: AgentInfo,
     session: SessionInfo,
     typed: Typed,
@@ -68,6 +71,7 @@ impl Talk {
         let out = Output::new();
         Talk {
             client,
+            native: None,
             agent,
             session,
             asks: typed.is_terminal(),
@@ -83,6 +87,11 @@ impl Talk {
             open: Vec::new(),
             is_unsure: false,
         }
+    }
+
+    /// With a Recount server: approvals are shown and decided as `recount run` does.
+    pub(super) fn at_recount(self, native: Option<Client>) -> Self {
+        Talk { native, ..self }
     }
 
     /// What it begins with: changed settings, pictures for the first message, the history.
@@ -242,6 +251,7 @@ impl Talk {
         }
         for tool in &self.agent.tools {
             let state = match enabled.iter().find(|enabled| enabled.name == tool.name) {
+                Some(enabled) if enabled.trust && self.native.is_some() => "asks if the policy requires it",
                 Some(enabled) if enabled.trust => "needs no approval",
                 Some(_) => "asks",
                 None => "not enabled",

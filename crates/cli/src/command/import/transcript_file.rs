@@ -26,6 +26,7 @@ pub(super) struct TranscriptFile {
 
 impl TranscriptFile {
     pub(super) fn open(path: &Path, offset: u64, bytes_max: usize) -> io::Result<Self> {
+        super::check_kind(path)?;
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(offset))?;
         Ok(TranscriptFile { input: BufReader::new(file), offset, bytes_max })

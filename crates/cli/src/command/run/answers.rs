@@ -8,7 +8,7 @@ use crate::render::live::{Kind, Prompt};
 
 /// What a line means as an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(in crate::command) enum Reply {
     Approve(Option<String>),
     /// Allow it, and the same call from here on.
     Always(AllowanceScope),
@@ -27,7 +27,7 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    pub(super) fn read(prompt: &Prompt, line: &str) -> Reply {
+    pub(in crate::command) fn read(prompt: &Prompt, line: &str) -> Reply {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = Some(rest.trim()).filter(|rest| !rest.is_empty()).map(str::to_owned);
@@ -37,6 +37,9 @@ impl Reply {
         }
         match &prompt.kind {
             Kind::Approval { always } => match word.as_str() {
+                "y" | "yes" | "a" | "always" if prompt.not_approvable().is_some() => {
+                    Reply::Unclear(prompt.not_approvable().unwrap_or_default().to_owned())
+                }
                 "y" | "yes" => Reply::Approve(rest),
                 "a" | "always" => match (*always, rest.as_deref()) {
                     (None, _) => Reply::Unclear(
@@ -87,7 +90,9 @@ mod tests {
 
     fn prompt(type_name: &str, data: &str) -> Prompt {
         let event = format!(r#"{{"run_id":"run_1","type":"{type_name}","data":{data}}}"#);
-        Live::new(Paint(false)).event(&event).prompt.expect("something is asked")
+        let mut prompt = Live::new(Paint(false)).event(&event).prompt.expect("something is asked");
+        prompt.next_page(None);
+        prompt
     }
 
     #[track_caller]
@@ -111,6 +116,24 @@ mod tests {
         for line in ["", "a", "a run", "m y", "ye", "yep", "ok", "1", "yno", "d e"] {
             assert!(matches!(Reply::read(&prompt, line), Reply::Unclear(_)), "{line:?}");
         }
+    }
+
+    #[test]
+    fn what_was_not_shown_to_its_end_is_not_approved() {
+        let lines = "x\\n".repeat(150);
+        let data =
+            format!(r#"{{"approval_id":"a","summary":"s","preview":"{lines}","allowance_digest":"d"}}"#);
+        let mut prompt = prompt("approval.requested", &data);
+        for line in ["y", "yes please", "a", "always session"] {
+            assert!(matches!(Reply::read(&prompt, line), Reply::Unclear(_)), "{line:?}");
+        }
+        check(&prompt, "n", &Reply::Reject(None));
+        check(&prompt, "m", &Reply::More);
+        prompt.next_page(None);
+        check(&prompt, "y", &Reply::Approve(None));
+        let part = r#"{"approval_id":"a","summary":"s","preview":"abc","preview_size_bytes":9}"#;
+        let prompt = self::prompt("approval.requested", part);
+        assert!(matches!(Reply::read(&prompt, "y"), Reply::Unclear(_)));
     }
 
     #[test]

@@ -6,18 +6,17 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
 
-use recount_client::request::{
-    AcknowledgeHandoff, AllowanceScope, AnswerClarification, Cancel, RejectHandoff, ResolveApproval, Verdict,
-};
+use recount_client::request::{AcknowledgeHandoff, AnswerClarification, Cancel, RejectHandoff, Verdict};
 use recount_client::{Client, ClientError, Source, TailItem, Until, moment};
+use recount_command_line::output::Screen;
 use serde_json::value::RawValue;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 use super::answers::Reply;
 use super::stdin::AnswerInput;
-use crate::command::answer;
 use crate::command::reach::Reached;
+use crate::command::{answer, approval};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -62,8 +61,8 @@ pub(crate) struct Following {
     run: String,
     address: String,
     json: bool,
-    /// Whether the run continues when the output is closed, because this program executes it.
-    goes_on_unread: bool,
+    /// Whether this program executes the run.
+    is_inside: bool,
     live: Live,
     out: Output,
     typed: AnswerInput,
@@ -102,13 +101,15 @@ impl Following {
         even_from_a_pipe: bool,
         unattended: Option<Unattended>,
     ) -> Self {
-        let out = Output::new();
+        let mut out = Output::new();
+        // Its exit status is how the run ends, and a server within this program ends with it.
+        out.go_on_unread();
         Following {
             client: reached.client.clone(),
             run: run.to_owned(),
             address: reached.address.clone(),
             json: view.json,
-            goes_on_unread: reached.is_inside(),
+            is_inside: reached.is_inside(),
             live: Live::new(view.paint(&out)).plain(view.plain),
             pulse: view.pulse(&out),
             out,
@@ -242,7 +243,8 @@ impl Following {
                 self.patch(patch).await?;
             }
         }
-        if let Some(prompt) = output.prompt {
+        if let Some(mut prompt) = output.prompt {
+            approval::complete(&self.client, &mut prompt).await;
             self.add_prompt(prompt)?;
         }
         if let Some(id) = output.settled {
@@ -275,7 +277,8 @@ impl Following {
     /// Adds a prompt; the first is shown at once.
     fn add_prompt(&mut self, prompt: Prompt) -> Result<(), Failure> {
         if !self.asks_here() || self.prompts.len() >= limits::PROMPTS_MAX {
-            let text = self.live.prompt(&prompt) + &self.live.unbroken(&[prompt.elsewhere(&self.address)]);
+            let text =
+                self.live.whole_prompt(&prompt) + &self.live.unbroken(&[prompt.elsewhere(&self.address)]);
             self.beside(&text)?;
             if self.unattended.is_some() {
                 self.prompts.push_back(prompt);
@@ -289,8 +292,8 @@ impl Following {
 
     /// Asks what is first.
     fn ask(&mut self) -> Result<(), Failure> {
-        let Some(prompt) = self.prompts.front().cloned() else { return Ok(()) };
-        let text = self.live.prompt(&prompt) + &self.live.lines(&[prompt.how().to_owned()]);
+        let Some(prompt) = self.prompts.front_mut() else { return Ok(()) };
+        let text = self.live.prompt(prompt, Screen::find()) + &self.live.lines(&[prompt.how().to_owned()]);
         self.beside(&text)?;
         self.announce()
     }
@@ -333,7 +336,7 @@ impl Following {
             }
             Reply::More => {
                 let Some(prompt) = self.prompts.front_mut() else { return Ok(()) };
-                let mut lines = prompt.page();
+                let mut lines = prompt.next_page(Screen::find());
                 lines.push(prompt.how().to_owned());
                 let text = self.live.lines(&lines);
                 self.beside(&text)
@@ -343,7 +346,8 @@ impl Following {
                 self.beside(&text)
             }
             reply => {
-                self.sending = Some(Box::pin(send(self.client.clone(), prompt.id, reply)));
+                self.sending =
+                    Some(Box::pin(send(self.client.clone(), prompt.id, prompt.shown_digest, reply)));
                 Ok(())
             }
         }
@@ -361,7 +365,7 @@ impl Following {
         };
         let text = self.live.lines(&["(No answer in time; the demo answers.)".to_owned()]);
         self.beside(&text)?;
-        self.sending = Some(Box::pin(send(self.client.clone(), prompt.id, reply)));
+        self.sending = Some(Box::pin(send(self.client.clone(), prompt.id, prompt.shown_digest, reply)));
         Ok(())
     }
 
@@ -382,7 +386,7 @@ impl Following {
 
     fn interrupted(&mut self) -> Result<(), Failure> {
         if std::mem::replace(&mut self.was_interrupted, true) {
-            if self.goes_on_unread {
+            if self.is_inside {
                 self.note("quit at once; the work of the run was killed with this program; to continue it:");
                 self.note("    recount run --unfinished resume");
             } else {
@@ -403,7 +407,7 @@ impl Following {
     /// A command line that goes on with the run, at the server that has it.
     fn go_on(&self) -> String {
         // The server within this program ends with it; the next one reads the same data.
-        let address = if self.goes_on_unread { "" } else { self.address.as_str() };
+        let address = if self.is_inside { "" } else { self.address.as_str() };
         format!("    recount run --resume {}{address}", self.run)
     }
 
@@ -461,11 +465,7 @@ impl Following {
     }
 
     fn write(&mut self, write: impl FnOnce(&mut Output) -> Result<(), Failure>) -> Result<(), Failure> {
-        match write(&mut self.out) {
-            // The run would end with this program.
-            Err(Failure::OutputClosed) if self.goes_on_unread => Ok(()),
-            written => written,
-        }
+        write(&mut self.out)
     }
 }
 
@@ -490,11 +490,14 @@ async fn elapsed(timer: &mut Option<Pin<Box<tokio::time::Sleep>>>) {
     }
 }
 
-async fn send(client: Client, id: String, reply: Reply) -> Result<(), ClientError> {
+async fn send(client: Client, id: String, shown: Option<String>, reply: Reply) -> Result<(), ClientError> {
+    let decide = async |verdict, comment, always| {
+        approval::decide(&client, &id, verdict, comment, always, shown.clone()).await.map(drop)
+    };
     match reply {
-        Reply::Approve(comment) => decide(&client, &id, Verdict::Approve, comment, None).await,
-        Reply::Always(scope) => decide(&client, &id, Verdict::Approve, None, Some(scope)).await,
-        Reply::Reject(comment) => decide(&client, &id, Verdict::Reject, comment, None).await,
+        Reply::Approve(comment) => decide(Verdict::Approve, comment, None).await,
+        Reply::Always(scope) => decide(Verdict::Approve, None, Some(scope)).await,
+        Reply::Reject(comment) => decide(Verdict::Reject, comment, None).await,
         Reply::Choice(place) => {
             // As the server has it: what was shown may have lost digits of a number.
             let question = client.get_clarification(&id).await?;
@@ -504,25 +507,19 @@ async fn send(client: Client, id: String, reply: Reply) -> Result<(), ClientErro
         }
         Reply::Text(text) => respond(&client, &id, serde_json::Value::from(text).to_string()).await,
         Reply::Take(comment) => {
-            client.acknowledge_handoff(&id, &AcknowledgeHandoff { comment }).await.map(drop)
+            let answer = AcknowledgeHandoff { comment, shown_digest: None };
+            client.acknowledge_handoff(&id, &answer).await.map(drop)
         }
-        Reply::Decline(reason) => client.reject_handoff(&id, &RejectHandoff { reason }).await.map(drop),
+        Reply::Decline(reason) => {
+            let answer = RejectHandoff { reason, shown_digest: None };
+            client.reject_handoff(&id, &answer).await.map(drop)
+        }
         Reply::Details | Reply::More | Reply::Unclear(_) => Ok(()),
     }
-}
-
-async fn decide(
-    client: &Client,
-    id: &str,
-    decision: Verdict,
-    comment: Option<String>,
-    remember: Option<AllowanceScope>,
-) -> Result<(), ClientError> {
-    client.resolve_approval(id, &ResolveApproval { decision, comment, remember }).await.map(drop)
 }
 
 async fn respond(client: &Client, id: &str, json: String) -> Result<(), ClientError> {
     let response = RawValue::from_string(json)
         .map_err(|why| ClientError::Unusable(format!("the answer is not JSON: {why}")))?;
-    client.answer_clarification(id, &AnswerClarification { response }).await.map(drop)
+    client.answer_clarification(id, &AnswerClarification { response, shown_digest: None }).await.map(drop)
 }

@@ -4,8 +4,8 @@ use recount_client::aap::wire::{Block, Content, HistoryMessage};
 use recount_client::aap::{OpenCall, Retraction, Stop, StopReason, TurnEvent, TurnFailure};
 use serde_json::{Value, json};
 
-use super::{TurnPrinter, history, permission, stopped, usage};
-use crate::render::live::Paint;
+use super::{TurnPrinter, history, stopped, usage};
+use crate::render::live::{Paint, Prompt};
 
 fn text(piece: &str) -> TurnEvent {
     TurnEvent::TextDelta(piece.into())
@@ -120,7 +120,8 @@ fn what_the_server_sends_cannot_steer_the_terminal() {
     let coloured = print(true, &events);
     let left = coloured.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "").replace("\u{1b}[2m", "");
     assert_eq!(left, out, "colours add nothing but themselves");
-    let prompt_text = permission(&open("1", hostile, json!({ hostile: hostile })), Some(hostile)).join("\n");
+    let call = open("1", hostile, json!({ hostile: hostile }));
+    let prompt_text = Prompt::of_call(&call, hostile).all_lines().join("\n");
     let failed = Stop {
         error: Some(TurnFailure { code: hostile.into(), message: hostile.into(), retryable: false }),
         ..stop(StopReason::Error)
@@ -135,11 +136,14 @@ fn what_the_server_sends_cannot_steer_the_terminal() {
 #[test]
 fn a_permission_prompt_shows_the_whole_input() {
     let input = json!({"command": format!("echo {}; rm -r old", "x".repeat(400))});
-    let lines = permission(&open("1", "shell", input), Some("Runs a command.\nAnd more.")).join("\n");
-    assert!(lines.starts_with("Permission requested: use shell\n    {\n"), "{lines}");
+    let lines = Prompt::of_call(&open("1", "shell", input), "Runs a command.").all_lines().join("\n");
+    assert!(
+        lines.starts_with("Permission requested: use shell\n    complete input:\n        {\n"),
+        "{lines}"
+    );
     assert!(lines.contains("rm -r old") && lines.ends_with("tool: Runs a command."), "{lines}");
-    let huge = permission(&open("1", "shell", json!("y".repeat(100_000))), None).join("\n");
-    assert!(huge.contains("more bytes of input are not shown)"), "what is not shown is said");
+    let huge = Prompt::of_call(&open("1", "shell", json!("y".repeat(100_000))), "").all_lines().join("\n");
+    assert!(huge.contains(&"y".repeat(100_000)), "all of it is shown");
     let short = print(false, &[call("1", "shell", json!("y".repeat(1_000)))]);
     assert!(short.ends_with("…\n") && short.lines().count() == 1 && short.len() < 300, "{short}");
 }

@@ -1,7 +1,7 @@
 //! Calls, results, permissions and endings in words.
 
 use recount_client::aap::wire::{Block, Content};
-use recount_client::aap::{OpenCall, Stop, StopReason};
+use recount_client::aap::{Stop, StopReason};
 use serde_json::Value;
 
 use crate::render::clean;
@@ -16,9 +16,6 @@ const RESULT_LINES_MAX: usize = 5;
 
 /// Characters of a line of a result that are printed.
 const RESULT_LINE_CHARS_MAX: usize = 240;
-
-/// Characters of an input in a permission prompt; a cut is marked.
-const PERMISSION_CHARS_MAX: usize = 16 * 1024;
 
 /// Characters of an address of a picture that are printed.
 const URL_CHARS_MAX: usize = 120;
@@ -43,22 +40,6 @@ pub(super) fn result(name: &str, content: &Content) -> Vec<String> {
         shown.push(format!("    ({left} more {})", if left == 1 { "line" } else { "lines" }));
     }
     shown
-}
-
-/// A permission prompt: the call with its whole input, because that is what is allowed.
-pub(crate) fn permission(call: &OpenCall, description: Option<&str>) -> Vec<String> {
-    let mut lines = vec![format!("Permission requested: use {}", clean::line(&call.name))];
-    let input = serde_json::to_string_pretty(&call.input).unwrap_or_default();
-    let shown: String = input.chars().take(PERMISSION_CHARS_MAX).collect();
-    lines.extend(clean::lines(&shown).map(|line| format!("    {line}")));
-    let left = input.len() - shown.len();
-    if left > 0 {
-        lines.push(format!("    ({left} more bytes of input are not shown)"));
-    }
-    if let Some(first) = description.and_then(|description| description.lines().next()) {
-        lines.push(format!("  tool: {}", clean::line(&short(first, RESULT_LINE_CHARS_MAX))));
-    }
-    lines
 }
 
 /// The usage of a turn, as far as the server reports it.

@@ -1,30 +1,59 @@
-//! Prints prompts while a run is followed: the request, the reason, the consequence, and what happens without an
-//! answer.
+//! Prints prompts: the request with all that it would do, page by page, and next to the question the consequence, the risk
+//! and what happens without an answer. `run`, `chat` and `approve` show approvals with it.
 //!
-//! Look at [`Prompt`]. What is answered, and by whom, is not decided here.
+//! Look at [`Prompt`]. It decides whether enough was shown to approve; what is answered, and by whom, is not decided here.
 
+use std::collections::VecDeque;
+
+use recount_client::aap::OpenCall;
 use recount_client::reply::Approval;
 use recount_client::request::AllowanceScope;
+use recount_command_line::output::Screen;
 use serde_json::Value;
 
 use super::super::sentence::Data;
-use super::super::{clean, count, utc_time};
-use super::Paint;
+use super::super::{clean, count, flow, utc_time};
 use crate::limits;
+
+/// Columns before what a call would do.
+const INDENT: &str = "        ";
 
 /// An open prompt of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Prompt {
     pub(crate) id: String,
     pub(crate) kind: Kind,
-    /// The lines that are always printed.
-    lines: Vec<String>,
-    /// All of what a call would do.
-    preview: Vec<String>,
-    /// How many lines of it were shown.
-    shown: usize,
+    /// The request, and all that it would do.
+    content: Vec<String>,
+    /// What of it is still to be shown.
+    unshown: VecDeque<String>,
+    /// Whether all of it was shown.
+    is_shown: bool,
+    /// What is printed after the last page, next to the question.
+    facts: Vec<String>,
     /// What is shown when the person asks for details.
     details: Vec<String>,
+    preview: PreviewPart,
+    /// The digest that the server gave out for what is shown; sent with the answer.
+    pub(crate) shown_digest: Option<String>,
+}
+
+/// The part of an approval's content that its event may have only the beginning of.
+#[derive(Debug, Clone, Default)]
+struct PreviewPart {
+    name: &'static str,
+    /// Lines of the content before it.
+    after: usize,
+    missing: Option<MissingPart>,
+}
+
+/// What is not in the event.
+#[derive(Debug, Clone)]
+pub(crate) struct MissingPart {
+    bytes: u64,
+    /// All of the preview.
+    pub(crate) size_bytes: u64,
+    pub(crate) artifact_id: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -62,35 +91,147 @@ impl Prompt {
         data.text(field).map(str::to_owned)
     }
 
-    /// The lines that are always printed, and the first page of the preview.
-    pub(super) fn opening_lines(&self, paint: Paint) -> Vec<String> {
-        let mut lines = self.lines.clone();
-        let mut first = self.clone();
-        first.shown = 0;
-        lines.extend(first.page());
-        if let Some(first) = lines.first_mut() {
-            *first = paint.notable(first);
+    fn new(id: String, kind: Kind, content: Vec<String>, facts: Vec<String>, details: Vec<String>) -> Prompt {
+        let unshown = content.iter().cloned().collect();
+        let preview = PreviewPart::default();
+        Prompt { id, kind, content, unshown, is_shown: false, facts, details, preview, shown_digest: None }
+    }
+
+    /// The approval of a server's reply.
+    pub(crate) fn of_approval(request: &Approval, is_in_session: bool) -> Option<Prompt> {
+        let mut fields = serde_json::to_value(request).unwrap_or_default();
+        if let Some(fields) = fields.as_object_mut() {
+            fields.insert("approval_id".to_owned(), request.id.clone().into());
+        }
+        let mut prompt = approval(&Data::read(&fields.to_string()), is_in_session)?;
+        if let Kind::Approval { always: always @ None } = &mut prompt.kind
+            && request.can_be_remembered
+        {
+            *always = Some(usual_scope(is_in_session));
+        }
+        prompt.shown_digest = request.shown_digest.clone();
+        Some(prompt)
+    }
+
+    /// A call of a server that shows only its name and input. `about` is the server's description of the tool.
+    pub(crate) fn of_call(call: &OpenCall, about: &str) -> Prompt {
+        let mut content = titled("Permission requested", &format!("use {}", call.name));
+        let input = serde_json::to_string_pretty(&call.input).unwrap_or_default();
+        content.extend(preview_lines("complete input", &input));
+        let facts = if about.is_empty() { Vec::new() } else { vec![fact("tool", about).0] };
+        let details = named("call id", &call.tool_call_id);
+        Prompt::new(call.tool_call_id.clone(), Kind::Approval { always: None }, content, facts, details)
+    }
+
+    /// Takes the digest of the approval as the server has it, if that shows the same as this prompt.
+    pub(crate) fn bind(&mut self, request: &Approval) {
+        let same = Prompt::of_approval(request, false).filter(|other| other.content == self.content);
+        self.shown_digest = same.and_then(|other| other.shown_digest);
+    }
+
+    /// What is missing of the content, and has to be fetched before it is shown.
+    pub(crate) fn missing(&self) -> Option<&MissingPart> {
+        self.preview.missing.as_ref()
+    }
+
+    /// The whole preview, of which the event had only the beginning.
+    pub(crate) fn complete(&mut self, preview: &str) {
+        self.content.truncate(self.preview.after);
+        self.content.extend(preview_lines(self.preview.name, preview));
+        self.preview.missing = None;
+        self.begin();
+    }
+
+    /// From here on it counts as not shown.
+    pub(crate) fn begin(&mut self) {
+        self.is_shown = false;
+        self.unshown = self.content.iter().cloned().collect();
+    }
+
+    /// The next page of the content, and how much remains, or after the last page the facts to decide on. After the last
+    /// page it begins again.
+    pub(crate) fn next_page(&mut self, screen: Option<Screen>) -> Vec<String> {
+        if self.unshown.is_empty() {
+            self.unshown = self.content.iter().cloned().collect();
+        }
+        let columns = screen.map(|screen| screen.columns);
+        let rows = |line: &str| -> usize {
+            flow::broken(line, columns).lines().map(|row| flow::rows(row, columns)).sum::<usize>().max(1)
+        };
+        let beside = self.facts.iter().map(|fact| rows(fact)).sum::<usize>() + rows(self.question()) + 1;
+        let room = match (&self.kind, screen) {
+            (Kind::Approval { .. }, Some(screen)) => {
+                screen.rows.saturating_sub(beside).max(limits::PAGE_ROWS_MIN)
+            }
+            (Kind::Approval { .. }, None) => limits::PREVIEW_PAGE_LINES,
+            _ => usize::MAX,
+        };
+        let (mut lines, mut used) = (Vec::new(), 0);
+        while let Some(line) = self.unshown.pop_front() {
+            used += rows(&line);
+            if used > room {
+                if lines.is_empty() {
+                    // A line that is longer than a page.
+                    let most = columns.unwrap_or(limits::COLUMNS_DEFAULT).saturating_sub(1) * room;
+                    let (shown, rest) = line.split_at(flow::beginning(&line, most).len());
+                    lines.push(shown.to_owned());
+                    self.unshown.push_front(format!("{INDENT}{rest}"));
+                } else {
+                    self.unshown.push_front(line);
+                }
+                break;
+            }
+            lines.push(line);
+        }
+        match self.unshown.len() {
+            0 => {
+                self.is_shown = true;
+                lines.extend(self.facts.iter().cloned());
+            }
+            more => lines.push(format!("    ({}: type m)", count(more as u64, "more line"))),
         }
         lines
     }
 
-    /// The next page of the preview, and how much is left. After the last one it begins again.
-    pub(crate) fn page(&mut self) -> Vec<String> {
-        if self.shown >= self.preview.len() {
-            self.shown = 0;
+    /// All of it, for a person who is not prompted here.
+    pub(crate) fn all_lines(&self) -> Vec<String> {
+        [self.content.as_slice(), &self.facts].concat()
+    }
+
+    /// Whether there is a next page.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.unshown.is_empty()
+    }
+
+    /// Why it cannot be approved yet: nothing is approved that was not shown.
+    pub(crate) fn not_approvable(&self) -> Option<&'static str> {
+        match (&self.preview.missing, self.is_shown) {
+            (Some(_), _) => Some(
+                "Not all of the call can be shown, so it cannot be approved here; nothing was \
+                 decided.",
+            ),
+            (None, false) => {
+                Some("Not all of the call was shown. Type m for the next page; nothing was decided.")
+            }
+            (None, true) => None,
         }
-        let end = self.preview.len().min(self.shown + limits::PREVIEW_PAGE_LINES);
-        let mut lines = self.preview[self.shown..end].to_vec();
-        self.shown = end;
-        let left = self.preview.len() - end;
-        if left > 0 {
-            lines.push(format!("    ({}: type m)", count(left as u64, "more line")));
-        }
-        lines
     }
 
     /// How it is answered here, in a line.
     pub(crate) fn how(&self) -> &'static str {
+        match (&self.kind, &self.preview.missing, self.is_shown) {
+            (Kind::Approval { .. }, _, _) if self.has_more() => {
+                "Type m for the next page, n to deny (text after n is sent to the agent), d for details:"
+            }
+            (Kind::Approval { .. }, Some(_), _) => {
+                "Not all of the call can be shown, so it cannot be approved here. Type n to deny (text after n is sent to the agent), d for details:"
+            }
+            _ => self.question(),
+        }
+    }
+
+    /// The same after all of it was shown.
+    fn question(&self) -> &'static str {
         match &self.kind {
             Kind::Approval { always: None } => {
                 "Type y to allow, n to deny (text after n is sent to the agent), d for details:"
@@ -128,38 +269,45 @@ impl Prompt {
     }
 }
 
-/// A permission request with its whole preview, for a person who decides without following the run.
-pub(crate) fn approval_lines(request: &Approval) -> Vec<String> {
-    let mut fields = serde_json::to_value(request).unwrap_or_default();
-    if let Some(fields) = fields.as_object_mut() {
-        fields.insert("approval_id".to_owned(), request.id.clone().into());
-    }
-    let prompt = approval(&Data::read(&fields.to_string()), false);
-    prompt.map_or_else(Vec::new, |prompt| [prompt.lines, prompt.preview].concat())
+fn usual_scope(is_in_session: bool) -> AllowanceScope {
+    if is_in_session { AllowanceScope::Session } else { AllowanceScope::Run }
 }
 
 fn approval(data: &Data, is_in_session: bool) -> Option<Prompt> {
     let id = data.text("approval_id")?.to_owned();
     let effect = data.text("action").or_else(|| data.text("summary"))?;
-    let mut lines = titled("Permission requested", effect);
+    let preview = data.text("preview");
+    // What follows in full is repeated in one line at most.
+    let mut content = match preview {
+        Some(_) => titled("Permission requested", &shortened(effect)),
+        None => titled("Permission requested", effect),
+    };
+    let is_command = preview.is_some() && data.text("preview_kind") == Some("command");
+    let is_repeated = |summary: &&str| *summary == effect || is_command;
+    if let Some(summary) = data.text("summary").filter(|summary| !is_repeated(summary)) {
+        content.extend(named("call", summary));
+    }
+    let mut details = Vec::new();
+    let mut facts = Vec::new();
+    let mut fact = |name: &str, text: &str| {
+        let (line, cut) = fact(name, text);
+        facts.push(line);
+        details.extend(cut);
+    };
     let consequence = data.text("consequence").unwrap_or_default();
-    lines.extend(indented(consequence));
+    if !consequence.is_empty() {
+        fact("", consequence);
+    }
     if !consequence.contains("be undone") {
-        lines.extend(indented(reversibility(data)));
+        fact("", reversibility(data));
     }
-    lines.extend(named("risk", data.text("risk_level").unwrap_or("unknown")));
-    if let Some(summary) = data.text("summary").filter(|summary| *summary != effect) {
-        lines.extend(named("call", summary));
-    }
+    fact("risk", data.text("risk_level").unwrap_or("unknown"));
     let default = match data.text("default_decision") {
         Some("approve") => "the call is allowed",
         _ => "the call is denied",
     };
-    lines.extend(named("without an answer", &unanswered(data, default)));
-    lines.extend(named("approval", &id));
-    let preview = preview(data);
-    let shown = preview.len().min(limits::PREVIEW_PAGE_LINES);
-    let mut details = Vec::new();
+    fact("without an answer", &unanswered(data, default));
+    fact("approval", &id);
     for (name, field) in [("tool", "kind"), ("call id", "tool_call_id")] {
         details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
     }
@@ -167,9 +315,37 @@ fn approval(data: &Data, is_in_session: bool) -> Option<Prompt> {
     for (name, field) in [("call digest", "call_digest"), ("policy reason", "policy_reason")] {
         details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
     }
-    let always = if is_in_session { AllowanceScope::Session } else { AllowanceScope::Run };
-    let always = data.text("allowance_digest").map(|_| always);
-    Some(Prompt { id, kind: Kind::Approval { always }, lines, preview, shown, details })
+    let after = content.len();
+    let name = match data.text("preview_kind") {
+        Some("command") => "complete command",
+        Some("diff") => "changes",
+        _ => "complete input",
+    };
+    let missing = missing(data);
+    content.extend(preview.into_iter().flat_map(|text| preview_lines(name, text)));
+    content.extend(missing.iter().map(MissingPart::line));
+    let always = data.text("allowance_digest").map(|_| usual_scope(is_in_session));
+    let mut prompt = Prompt::new(id, Kind::Approval { always }, content, facts, details);
+    prompt.preview = PreviewPart { name, after, missing };
+    Some(prompt)
+}
+
+/// The beginning of a text, in one line.
+fn shortened(text: &str) -> String {
+    let line = clean::approvable(text).join(" ");
+    let shown = flow::beginning(&line, limits::PROMPT_TITLE_COLUMNS_MAX);
+    if shown.len() < line.len() { format!("{shown}…") } else { line }
+}
+
+/// A fact in one line, and all of it where the line is cut.
+fn fact(name: &str, text: &str) -> (String, Vec<String>) {
+    let lines = if name.is_empty() { indented(text) } else { named(name, text) };
+    let fact = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    let shown = flow::beginning(&fact, limits::FACT_COLUMNS_MAX);
+    if shown.len() == fact.len() {
+        return (format!("    {fact}"), Vec::new());
+    }
+    (format!("    {shown} (truncated; d shows all)"), lines)
 }
 
 /// Whether what a call does can be undone, as a sentence.
@@ -186,60 +362,64 @@ fn deadline(data: &Data) -> Vec<String> {
     data.text("expires_at").map_or_else(Vec::new, |at| named("deadline", &utc_time(at)))
 }
 
-/// All of what a call would do; where the event has only the beginning, how much is missing and where it is.
-fn preview(data: &Data) -> Vec<String> {
-    let Some(text) = data.text("preview") else { return Vec::new() };
-    let name = match data.text("preview_kind") {
-        Some("command") => "complete command",
-        Some("diff") => "changes",
-        _ => "complete input",
-    };
-    let mut lines = vec![format!("    {name}:")];
-    lines.extend(clean::lines(text).map(|line| format!("        {line}").trim_end().to_owned()));
-    if let Some(size) = data.number("preview_size_bytes") {
-        let missing = size.saturating_sub(text.len() as u64);
-        let place = match data.text("preview_artifact_id") {
+/// All of what a call would do.
+fn preview_lines(name: &str, text: &str) -> Vec<String> {
+    let lines =
+        clean::approvable(text).into_iter().map(|line| format!("{INDENT}{line}").trim_end().to_owned());
+    std::iter::once(format!("    {name}:")).chain(lines).collect()
+}
+
+/// What the event does not have of it.
+fn missing(data: &Data) -> Option<MissingPart> {
+    let size_bytes = data.number("preview_size_bytes")?;
+    let here = data.text("preview").unwrap_or_default().len() as u64;
+    let artifact_id = data.text("preview_artifact_id").map(str::to_owned);
+    Some(MissingPart { bytes: size_bytes.saturating_sub(here), size_bytes, artifact_id })
+}
+
+impl MissingPart {
+    /// How much is missing, and where it is.
+    fn line(&self) -> String {
+        let place = match &self.artifact_id {
             Some(id) => format!("to show all: recount artifact get {}", clean::line(id)),
-            None => "they are not stored; deny the call unless you know its content".to_owned(),
+            None => "they are not stored".to_owned(),
         };
-        lines.push(format!("    ({} not shown; {place})", count(missing, "byte")));
+        format!("    ({} not shown; {place})", count(self.bytes, "byte"))
     }
-    lines
 }
 
 fn question(data: &Data) -> Option<Prompt> {
     let id = data.text("clarification_id")?.to_owned();
-    let mut lines = titled("Question", data.text("question")?);
-    lines.extend(data.text("context").into_iter().flat_map(indented));
+    let mut content = titled("Question", data.text("question")?);
+    content.extend(data.text("context").into_iter().flat_map(indented));
     let choices = data.value("choices").and_then(Value::as_array).cloned().unwrap_or_default();
     for (place, choice) in choices.iter().enumerate() {
-        lines.push(format!("    {}: {}", place + 1, clean::line(&label(choice))));
+        content.push(format!("    {}: {}", place + 1, clean::line(&label(choice))));
     }
     let default = match data.value("default_response") {
         Some(response) => format!("the answer is {}", label(response)),
         None => "the agent receives no answer".to_owned(),
     };
-    lines.extend(named("without an answer", &unanswered(data, &default)));
-    lines.extend(named("question id", &id));
+    let facts = [named("without an answer", &unanswered(data, &default)), named("question id", &id)].concat();
     let call = data.text("tool_call_id").into_iter().flat_map(|text| named("call id", text));
     let details = call.chain(deadline(data)).collect();
-    Some(Prompt { id, kind: Kind::Question { choices }, lines, preview: Vec::new(), shown: 0, details })
+    Some(Prompt::new(id, Kind::Question { choices }, content, facts, details))
 }
 
 fn handoff(data: &Data) -> Option<Prompt> {
     let id = data.text("handoff_id")?.to_owned();
-    let mut lines = titled("Handoff requested", data.text("reason")?);
+    let mut content = titled("Handoff requested", data.text("reason")?);
     let summary = data.text("summary_normal").or_else(|| data.text("summary_terse"));
-    lines.extend(summary.into_iter().flat_map(|text| named("summary", text)));
-    lines.extend(data.text("urgency_for_handoff").into_iter().flat_map(|text| named("urgency", text)));
-    lines.extend(named("without an answer", &unanswered(data, "the run fails")));
-    lines.extend(named("handoff", &id));
+    content.extend(summary.into_iter().flat_map(|text| named("summary", text)));
+    content.extend(data.text("urgency_for_handoff").into_iter().flat_map(|text| named("urgency", text)));
+    let unanswered = named("without an answer", &unanswered(data, "the run fails"));
+    let facts = [unanswered, named("handoff", &id)].concat();
     let mut details = Vec::new();
     for (name, field) in [("for", "target_kind"), ("URI", "target_uri"), ("details", "summary_detailed")] {
         details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
     }
     details.extend(data.readable("packaged_context").iter().flat_map(|text| named("context", text)));
-    Some(Prompt { id, kind: Kind::Handoff, lines, preview: Vec::new(), shown: 0, details })
+    Some(Prompt::new(id, Kind::Handoff, content, facts, details))
 }
 
 /// `after 5 minutes, the call is denied`, or that the run waits.
@@ -267,27 +447,30 @@ fn label(choice: &Value) -> String {
 }
 
 fn indented(text: &str) -> Vec<String> {
-    clean::lines(text).map(|line| format!("    {line}").trim_end().to_owned()).collect()
+    clean::approvable(text).iter().map(|line| format!("    {line}").trim_end().to_owned()).collect()
 }
 
 /// The first lines of a prompt: what it is before the text, further lines of the text below it.
 fn titled(name: &str, text: &str) -> Vec<String> {
-    let mut lines = clean::lines(text);
-    let first = format!("{name}: {}", lines.next().unwrap_or_default());
-    std::iter::once(first).chain(lines.map(|line| format!("    {line}").trim_end().to_owned())).collect()
+    labelled(&format!("{name}: "), "    ", text)
 }
 
 /// A fact: its name before the first line, the others below it.
 fn named(name: &str, text: &str) -> Vec<String> {
-    let mut lines = clean::lines(text);
-    let first = format!("    {name}: {}", lines.next().unwrap_or_default());
-    std::iter::once(first).chain(lines.map(|line| format!("        {line}"))).collect()
+    labelled(&format!("    {name}: "), INDENT, text)
+}
+
+fn labelled(first: &str, further: &str, text: &str) -> Vec<String> {
+    let lines = clean::approvable(text);
+    let lines = if lines.is_empty() { vec![String::new()] } else { lines };
+    let before = |at| if at == 0 { first } else { further };
+    lines.iter().enumerate().map(|(at, line)| format!("{}{line}", before(at)).trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::live::Live;
+    use crate::render::live::{Live, Paint};
 
     fn prompt_of(preview: &str, more: &str) -> Prompt {
         let preview = Value::from(preview);
@@ -297,31 +480,101 @@ mod tests {
         Live::new(Paint(false)).event(&event).prompt.expect("something is asked")
     }
 
+    /// Every page until all was shown, as a terminal shows them, with the question that follows each.
+    #[track_caller]
+    fn pages(prompt: &mut Prompt, screen: Option<Screen>) -> Vec<String> {
+        let mut pages = Vec::new();
+        prompt.begin();
+        while !prompt.is_shown {
+            assert!(prompt.not_approvable().is_some() && pages.len() < 1_000, "{pages:?}");
+            let lines = prompt.next_page(screen);
+            let question = std::iter::once(prompt.how());
+            let lines: Vec<String> = lines
+                .iter()
+                .map(String::as_str)
+                .chain(question)
+                .map(|line| flow::broken(line, screen.map(|screen| screen.columns)))
+                .collect();
+            let rows: usize = lines
+                .iter()
+                .flat_map(|line| line.split('\n'))
+                .map(|row| flow::rows(row, screen.map(|screen| screen.columns)))
+                .sum();
+            assert!(screen.is_none_or(|screen| rows <= screen.rows), "{rows} rows: {lines:?}");
+            pages.push(lines.join("\n"));
+        }
+        pages
+    }
+
     /// Every line comes, page by page, and none is left out in silence.
     #[test]
     fn all_of_what_a_call_would_do_is_shown() {
         let lines: Vec<String> = (0..250).map(|line| format!("echo {line}")).collect();
         let mut prompt = prompt_of(&lines.join("\n"), "");
-        let first = prompt.opening_lines(Paint(false)).join("\n");
-        assert!(first.contains("echo 0\n") && !first.contains("echo 200"), "{first}");
-        assert!(first.ends_with("(151 more lines: type m)"), "{first}");
-        let (second, third) = (prompt.page().join("\n"), prompt.page().join("\n"));
-        assert!(second.contains("echo 150") && second.ends_with("(51 more lines: type m)"), "{second}");
-        let all = [first, second, third.clone()].join("\n");
-        assert!(lines.iter().all(|line| all.lines().any(|shown| shown.trim() == line)), "{all}");
-        assert!(third.ends_with("echo 249"), "{third}");
-        assert!(prompt.page().join("\n").contains("echo 0"), "it begins again");
+        let all = pages(&mut prompt, None);
+        assert!(all[0].contains("echo 0\n") && !all[0].contains("echo 200"), "{all:?}");
+        assert!(all[0].contains("(152 more lines: type m)\nType m for the next page, n to deny"), "{all:?}");
+        assert!(all[1].contains("(52 more lines: type m)") && all.len() == 3, "{all:?}");
+        let text = all.join("\n");
+        assert!(lines.iter().all(|line| text.lines().any(|shown| shown.trim() == line)), "{text}");
+        assert!(all[2].contains("echo 249\n") && all[2].contains("Type y to allow"), "{all:?}");
+        assert!(prompt.next_page(None).join("\n").contains("echo 0"), "it begins again");
+        assert_eq!(prompt.not_approvable(), None);
+    }
+
+    /// Nothing in a call pushes another part of it off the screen, whatever its size.
+    #[test]
+    fn nothing_is_approved_that_the_screen_did_not_show() {
+        let risk = r#","risk_level":"high","consequence":"Deletes everything.","irreversible":true"#;
+        for (columns, rows) in [(80, 24), (80, 40), (40, 24), (120, 50), (200, 60)] {
+            let screen = Some(Screen { columns, rows });
+            for command in [
+                format!("ls{}rm -rf ~", "\n".repeat(90)),
+                format!("ls{};rm -rf ~", " ".repeat(6_000)),
+                format!("ls {};rm -rf ~", "x".repeat(9_000)),
+                format!("ls {};rm -rf ~", "x \u{65e5}".repeat(3_000)),
+                format!("ls\n{}rm -rf ~", "x\n \t\n\n".repeat(100)),
+                format!("ls; {}rm -rf ~", "\u{200b}\u{2800}\u{3164}".repeat(500)),
+            ] {
+                let mut prompt = prompt_of(&command, risk);
+                let all = pages(&mut prompt, screen);
+                let last = all.last().unwrap();
+                assert!(all.iter().any(|page| page.contains("rm -rf ~")), "{columns}: {all:?}");
+                for words in
+                    ["Deletes everything.", "This cannot be undone.", "risk: high", "Type y to allow"]
+                {
+                    assert!(last.contains(words), "{last}");
+                }
+            }
+        }
+        let far = pages(&mut prompt_of(&format!("ls{};rm -rf ~", " ".repeat(6_000)), risk), None);
+        assert!(far.len() == 1 && far[0].contains("ls[6000 blanks];rm -rf ~"), "{far:?}");
+        let deep = pages(&mut prompt_of(&format!("ls{}rm -rf ~", "\n".repeat(90)), risk), None);
+        assert!(deep[0].contains("ls\n        [89 empty lines]\n        rm -rf ~\n"), "{deep:?}");
+    }
+
+    #[test]
+    fn a_long_fact_does_not_push_the_call_away() {
+        let consequence = "x\\n".repeat(5_000);
+        let mut prompt = prompt_of("ls", &format!(r#","consequence":"{consequence}""#));
+        let all = pages(&mut prompt, Some(Screen { columns: 80, rows: 30 }));
+        assert!(all.last().unwrap().contains("(truncated; d shows all)"), "{all:?}");
+        assert!(prompt.details().len() >= 5_000);
     }
 
     /// If a call can be allowed always, the text names the scope; otherwise it does not offer it.
     #[test]
     fn always_is_offered_where_it_can_be_remembered() {
-        assert!(!prompt_of("ls", "").how().contains("always"));
+        let how = |mut prompt: Prompt| {
+            prompt.next_page(None);
+            prompt.how()
+        };
+        assert!(!how(prompt_of("ls", "")).contains("always"));
         let digest = r#","allowance_digest":"blake3:1""#;
-        assert!(prompt_of("ls", digest).how().contains("a to always allow in this run"));
+        assert!(how(prompt_of("ls", digest)).contains("a to always allow in this run"));
         let event = r#"{"run_id":"run_1","session_id":"chat_1","type":"approval.requested","data":{"approval_id":"a","summary":"s","allowance_digest":"blake3:1"}}"#;
         let prompt = Live::new(Paint(false)).event(event).prompt.expect("something is asked");
-        assert!(prompt.how().contains("a to always allow in this session"), "{}", prompt.how());
+        assert!(how(prompt).contains("a to always allow in this session"));
     }
 
     #[test]
@@ -332,9 +585,10 @@ mod tests {
             "status": "pending", "requested_at": "", "expires_at": "2026-05-03T10:23:53.206Z",
             "default_decision": "reject", "preview": preview.join("\n"), "preview_kind": "command",
         });
-        let text = approval_lines(&serde_json::from_value(approval).unwrap()).join("\n");
+        let prompt = Prompt::of_approval(&serde_json::from_value(approval).unwrap(), false).unwrap();
+        let text = prompt.all_lines().join("\n");
         assert!(text.starts_with("Permission requested: echo\n"), "{text}");
-        assert!(text.contains("\n    approval: appr_1\n"), "{text}");
+        assert!(text.ends_with("\n    approval: appr_1"), "{text}");
         let default = "without an answer: at 2026-05-03 10:23:53 UTC, the call is denied";
         assert!(text.contains(default), "{text}");
         assert!(preview.iter().all(|line| text.lines().any(|shown| shown.trim() == line)), "{text}");
@@ -343,12 +597,19 @@ mod tests {
     #[test]
     fn a_preview_cut_from_the_event_is_reported() {
         let with = prompt_of("abc", r#","preview_size_bytes":10,"preview_artifact_id":"art_1""#);
-        let text = with.opening_lines(Paint(false)).join("\n");
-        assert!(text.ends_with("(7 bytes not shown; to show all: recount artifact get art_1)"), "{text}");
-        let without = prompt_of("abc", r#","preview_size_bytes":10"#).opening_lines(Paint(false)).join("\n");
-        assert!(without.contains("(7 bytes not shown; they are not stored"), "{without}");
+        let mut with = with;
+        let text = pages(&mut with, None).join("\n");
+        assert!(text.contains("(7 bytes not shown; to show all: recount artifact get art_1)\n"), "{text}");
+        assert!(with.not_approvable().is_some() && with.how().contains("cannot be approved here"));
+        with.complete("abcdefghij");
+        let text = pages(&mut with, None).join("\n");
+        assert!(text.contains("        abcdefghij\n") && !text.contains("not shown"), "{text}");
+        assert_eq!((with.not_approvable(), with.missing().is_some()), (None, false));
+        let mut without = prompt_of("abc", r#","preview_size_bytes":10"#);
+        let text = pages(&mut without, None).join("\n");
+        assert!(text.contains("(7 bytes not shown; they are not stored"), "{text}");
         // What a terminal would obey is shown as what it is.
-        let text = prompt_of("ls \u{1b}[2K\r; rm x", "").opening_lines(Paint(false)).join("\n");
+        let text = pages(&mut prompt_of("ls \u{1b}[2K\r; rm x", ""), None).join("\n");
         assert!(!text.contains(['\u{1b}', '\r']) && text.contains("rm x"), "{text}");
     }
 }

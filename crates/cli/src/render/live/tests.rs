@@ -34,8 +34,8 @@ fn every_story_prints_its_transcript() {
         for line in std::fs::read_to_string(&story).unwrap().lines() {
             let output = live.event(line);
             text.push_str(&output.text);
-            if let Some(prompt) = output.prompt {
-                text.push_str(&live.prompt(&prompt));
+            if let Some(mut prompt) = output.prompt {
+                text.push_str(&live.prompt(&mut prompt, None));
                 text.push_str(&format!("{}\n{}\n", prompt.how(), prompt.elsewhere("")));
             }
             for patch in output.patches {

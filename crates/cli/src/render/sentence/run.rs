@@ -145,8 +145,11 @@ fn of_workspace(type_name: &str, data: &Data) -> Option<Sentence> {
         "workspace.provisioned" => {
             let (mode, path) = (data.text("mode")?, data.text("path")?);
             let source = data.text("source").map(|source| format!("from {source}"));
+            let earlier = data.text("files_from_run_id").zip(data.number("files_from_sequence"));
+            let earlier = earlier.map(|(run, sequence)| format!("files at event {sequence} of {run}"));
             let facts = facts([
                 source,
+                earlier,
                 counted(data, "files", "file", ""),
                 counted(data, "bytes", "byte", ""),
                 duration(data),

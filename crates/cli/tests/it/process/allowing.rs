@@ -2,7 +2,7 @@
 
 use crate::process::scene::{ASK_ALL, Scene};
 use crate::process::terminal::Terminal;
-use crate::server::{CommandOutput, RunningCommand};
+use crate::server::{CommandOutput, RunningCommand, recount};
 
 const ECHO: &[&str] = &["--kind", "shell", "--", "echo hi there"];
 
@@ -79,8 +79,57 @@ fn all_of_it_is_shown_before_it_is_approved() {
 
     // Elsewhere it is shown all the same, beside the data.
     let (following, id) = asking();
-    let answer = server.ask(&["approve", &id]);
+    for verb in ["approve", "deny"] {
+        let refused = server.ask(&[verb, &id]);
+        assert!(refused.words.contains("echo hi there"), "{refused:?}");
+        refused.bad(2, "--yes");
+    }
+    let mut piped = recount();
+    piped.args(["--url", &url, "approve", &id]).stdin(std::process::Stdio::piped());
+    CommandOutput::of(&mut piped).bad(2, "--yes");
+    let answer = server.ask(&["approve", &id[id.len() - 6..], "--yes"]);
     assert_eq!((answer.status, answer.data.as_str()), (0, format!("{id} approved\n").as_str()), "{answer:?}");
     assert!(answer.words.contains("echo hi there"), "{answer:?}");
     assert_eq!(following.end().1, 0);
+}
+
+/// A command is shown to its end before it can be approved, in `run` and in `approve`, whatever it puts between.
+#[test]
+fn a_command_cannot_hide_its_end() {
+    let scene = Scene::under(ASK_ALL);
+    let server = scene.server();
+    let url = server.url();
+    let screen = [("COLUMNS", "80"), ("LINES", "24")];
+    for (command, shown) in [
+        (format!("echo a{}; echo end", " ".repeat(6_000)), "echo a[6000 blanks]; echo end"),
+        (format!("echo a{}echo end", "\n".repeat(90)), "[89 empty lines]\n        echo end"),
+        ("echo a \u{200b}\u{2800}; echo end".to_owned(), "echo a \\u{200b}\\u{2800}; echo end"),
+    ] {
+        let arguments = ["--url", &url, "run", "--kind", "shell", "--", &command];
+        let mut terminal = Terminal::start(&scene.work(), &arguments, &screen);
+        let prompt = terminal.wait_for("details:\n");
+        assert!(prompt.contains(shown) && prompt.contains("risk: "), "{prompt}");
+        terminal.press("n\n");
+        terminal.end();
+    }
+    let long = format!("echo '{}'; echo end", "x\n".repeat(120));
+    let arguments = ["--url", &url, "run", "--kind", "shell", "--", &long];
+    let mut terminal = Terminal::start(&scene.work(), &arguments, &screen);
+    let first = terminal.wait_for("Type m for the next page");
+    terminal.wait_for("details:\n");
+    assert!(first.contains("more lines: type m") && !first.contains("echo end"), "{first}");
+    terminal.press("y\n");
+    terminal.wait_for("Not all of the call was shown.");
+    let mut elsewhere = Terminal::start(&scene.work(), &["--url", &url, "approve", "last"], &screen);
+    elsewhere.wait_for("Type m for the next page; anything else leaves it open: ");
+    elsewhere.press("y\n");
+    assert_eq!(elsewhere.end().1, 1);
+    let mut pages = String::new();
+    while !pages.contains("echo end") {
+        terminal.press("m\n");
+        pages = terminal.wait_for("details:\n");
+    }
+    assert!(pages.contains("risk: ") && pages.contains("Type y to allow"), "{pages}");
+    terminal.press("y\n");
+    assert_eq!(terminal.end().1, 0);
 }

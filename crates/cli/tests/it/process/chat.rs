@@ -462,9 +462,9 @@ fn at_a_terminal_calls_are_prompted_and_answered_together() {
     terminal.press("/image /nonexistent\n");
     terminal.wait_for("accepts no images");
     terminal.press("go\n");
-    let prompt = terminal.wait_for("Allow this call? [y]es / [n]o / n REASON: ");
+    let prompt = terminal.wait_for("d for details: ");
     assert!(
-        prompt.contains("Permission requested: use look\n    {\n      \"note\": \"n\"\n    }\n"),
+        prompt.contains("Permission requested: use look\n    complete input:\n        {\n          \"note\": \"n\"\n        }\n"),
         "{prompt}"
     );
     assert!(prompt.contains("tool: Looks something up."), "{prompt}");
@@ -472,10 +472,10 @@ fn at_a_terminal_calls_are_prompted_and_answered_together() {
     terminal.wait_for("nothing was decided");
     terminal.press("y\n");
     terminal.wait_for("Permission requested: use keep");
-    terminal.wait_for("n REASON: ");
+    terminal.wait_for("d for details: ");
     terminal.press("n not today\n");
     terminal.wait_for("Permission requested: use hidden");
-    terminal.wait_for("n REASON: ");
+    terminal.wait_for("d for details: ");
     terminal.press("n\n");
     terminal.wait_for("So be it.");
     terminal.wait_for("you: ");

@@ -6,7 +6,7 @@ use recount_client::Client;
 use serde_json::Value;
 
 use crate::process::{story, tamper};
-use crate::server::{CommandOutput, Server, recount};
+use crate::server::{CommandOutput, Server, recount, the_usual_address_is_free};
 
 /// Checks by name, and the status of the program.
 struct Found {
@@ -107,8 +107,14 @@ fn a_missing_server_and_folder_are_reported() {
     let none = nowhere.path().join("none");
     assert_eq!(offline(&none, &[]).problems(), ["store"]);
     assert!(!none.exists(), "nothing is made");
+    // A named server is checked alone: the default folder has nothing to do with it.
     let mut command = recount();
     command.args(["doctor", "--json", "--url", "http://127.0.0.1:1"]).env("XDG_DATA_HOME", nowhere.path());
+    let found = Found::of(&CommandOutput::of(&mut command));
+    assert_eq!((found.problems(), found.checks.len()), (vec!["server"], 1));
+    the_usual_address_is_free();
+    let mut command = recount();
+    command.args(["doctor", "--json"]).env("XDG_DATA_HOME", nowhere.path());
     let found = Found::of(&CommandOutput::of(&mut command));
     assert_eq!(found.problems(), ["server", "store"]);
     // A folder that is there is looked at.

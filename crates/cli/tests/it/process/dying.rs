@@ -112,7 +112,10 @@ async fn nothing_goes_but_what_a_marker_names() {
         let working = async {
             for (at, before) in (0..).zip([Some(7), Some(60), None]) {
                 for run in &runs {
-                    let Ok(done) = client.prune_run(run, &request::PruneRun { before }).await else { return };
+                    let Ok(done) = client.prune_run(run, &request::PruneRun { before, dry_run: None }).await
+                    else {
+                        return;
+                    };
                     let known = known.runs.get_mut(run).unwrap();
                     *known = (known.0 + 1, done.first_sequence);
                     acknowledged += 1;
@@ -130,7 +133,7 @@ async fn nothing_goes_but_what_a_marker_names() {
         // One more of each is under way when it dies.
         let (last, deletion) = (client.clone(), client.clone());
         let run = runs[acknowledged % RUNS].clone();
-        let going = async move { last.prune_run(&run, &request::PruneRun { before: None }).await.is_err() };
+        let going = async move { last.prune_run(&run, &request::PruneRun::default()).await.is_err() };
         let deleting = async move { deletion.delete_task(&task).await.is_err() };
         let killing = async {
             crate::server::look_again().await;

@@ -184,3 +184,19 @@ fn a_followed_transcript_is_imported_as_it_grows() {
     assert_eq!(second["tally"]["imported"], 12, "{second}");
     assert!(second["file"].as_str().unwrap().ends_with("second.jsonl"));
 }
+
+/// Reading one of these would wait for a writer, or never end.
+#[test]
+fn a_pipe_with_a_name_and_a_link_to_a_device_are_refused() {
+    let server = Server::fresh();
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, zero) = (folder.path().join("pipe.jsonl"), folder.path().join("zero.jsonl"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
+    for path in [&pipe, &zero] {
+        let path = path.to_str().unwrap();
+        server.ask(&["import", path]).bad(2, "it is not a regular file");
+        let answer = server.ask(&["import", "--from", "claude-transcripts", path]);
+        assert!(answer.status == 1 && answer.data.contains("it is not a regular file"), "{answer:?}");
+    }
+}

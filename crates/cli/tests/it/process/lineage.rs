@@ -3,10 +3,12 @@
 //! history it was given.
 
 use recount_client::reply::Run;
+use recount_client::request::ResumeRun;
 use recount_client::{Client, Listing};
 use serde_json::Value;
 
 use crate::process::scene::{Scene, all};
+use crate::process::terminal::Terminal;
 use crate::server::{CommandOutput, Server, recount};
 
 const SCRIPT: &str = r#"
@@ -130,6 +132,78 @@ async fn a_run_that_failed_is_resumed_branched_repeated_and_continued() {
     let shown = chain.server.ask(&["show", &resumed.id]);
     let links = format!("after {}\nfollowed by {}\n", chain.failed.id, continued.id);
     assert!(shown.words.contains(&links), "{}", shown.words);
+}
+
+#[tokio::test]
+async fn files_go_back_with_the_conversation_or_the_run_does_not_start() {
+    let chain = Chain::new(&[]).await;
+    let (failed, copy) = (&chain.failed, chain.failed.workspace_path.clone().unwrap());
+    let copy = std::path::Path::new(&copy);
+    assert!(copy.join("two.txt").exists());
+    let checkpoint = chain.checkpoints().await.remove(0).1;
+    // The second turn writes a file that does not exist at the first checkpoint.
+    let (branch, events) = chain.after("resume", &["--checkpoint", &checkpoint], 0).await;
+    assert_ne!(branch.workspace_path, failed.workspace_path);
+    let provisioned = &all(&events, "workspace.provisioned")[0]["data"];
+    assert_eq!(provisioned["files_from_run_id"], failed.id.as_str());
+    let first = chain.events(&failed.id).await;
+    let files = all(&first, "workspace.provisioned")[0]["data"]["files"].as_u64().unwrap();
+    assert_eq!(provisioned["files"], files + 1, "only the file of the first turn");
+    // Without the recorded files nothing starts, unless the current ones are chosen.
+    std::fs::remove_dir_all(copy.with_file_name("snapshots")).unwrap();
+    let runs = chain.client.list_runs(&Listing::default()).await.unwrap().data.len();
+    for arguments in
+        [&["resume", &failed.id, "--checkpoint", &checkpoint][..], &["retry", &failed.id, "--from-turn", "1"]]
+    {
+        chain.server.ask(arguments).bad(1, "(--keep-files)");
+    }
+    let request = ResumeRun { checkpoint_id: Some(checkpoint.clone()), ..ResumeRun::default() };
+    let refused = chain.client.resume_run(&failed.id, &request).await.unwrap_err();
+    assert_eq!(refused.code(), Some("files_not_restorable"));
+    let odd = ResumeRun { files: Some("some".into()), ..request };
+    assert_eq!(
+        chain.client.resume_run(&failed.id, &odd).await.unwrap_err().code(),
+        Some("parameter_invalid")
+    );
+    assert_eq!(chain.client.list_runs(&Listing::default()).await.unwrap().data.len(), runs);
+    // On a terminal a person decides.
+    let url = chain.server.url();
+    for (answer, status) in [("n\n", 1), ("y\n", 0)] {
+        let arguments = ["--url", &url, "resume", &failed.id, "--checkpoint", &checkpoint];
+        let mut terminal = Terminal::start(&chain.scene.work(), &arguments, &[]);
+        let shown = terminal.wait_for("Start with the files as they are now");
+        assert!(shown.contains("they were not recorded"), "{shown}");
+        terminal.press(answer);
+        assert_eq!(terminal.end().1, status, "{answer}");
+    }
+    assert_eq!(chain.client.list_runs(&Listing::default()).await.unwrap().data.len(), runs + 1);
+    let (kept, _) = chain.after("resume", &["--checkpoint", &checkpoint, "--keep-files"], 0).await;
+    assert_eq!(kept.workspace_path, failed.workspace_path);
+}
+
+#[tokio::test]
+async fn later_messages_of_a_session_continue_in_the_copy_of_a_branch() {
+    let scene = Scene::playing(SCRIPT);
+    let server = scene.server();
+    let client = Client::new(&server.url(), None).unwrap();
+    let newest = async || client.list_runs(&Listing::default()).await.unwrap().data.remove(0);
+    scene.ask(&server, &["chat", "--yes", "--message", "do it"]).good();
+    let first = newest().await;
+    scene.ask(&server, &["chat", "--yes", "--session", "last", "--message", "more"]).good();
+    let second = newest().await;
+    assert!(second.workspace_path.is_some() && second.workspace_path == first.workspace_path);
+    let page = client.read_run_events(&second.id, None, Some(1000)).await.unwrap();
+    let events: Vec<Value> =
+        page.data.iter().map(|envelope| serde_json::from_str(envelope.get()).unwrap()).collect();
+    let checkpoint = &all(&events, "run.checkpoint_saved")[0]["data"]["checkpoint_id"];
+    let checkpoint = checkpoint.as_str().unwrap().to_owned();
+    scene.ask(&server, &["resume", &second.id, "--checkpoint", &checkpoint]).good();
+    let branch = newest().await;
+    assert_ne!(branch.workspace_path, first.workspace_path);
+    scene.ask(&server, &["chat", "--yes", "--session", "last", "--message", "and more"]).good();
+    let last = newest().await;
+    assert_ne!(last.id, branch.id);
+    assert_eq!(last.workspace_path, branch.workspace_path);
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ async fn everything_moves_to_a_fresh_server() {
     assert_eq!(here.ask(&["export", "--all"]).good(), whole);
     assert_eq!(here.ask(&["import", name]).good(), export_lines.replace(" exported", " already present"));
     // It goes on here.
-    assert_eq!(here.ask(&["approve", "appr_1"]).good(), "appr_1 approved\n");
+    assert_eq!(here.ask(&["approve", "appr_1", "--yes"]).good(), "appr_1 approved\n");
     let answer = here.ask(&["import", name]);
     assert_eq!(answer.status, 1, "{answer:?}");
     assert!(answer.data.contains(&format!("{open} refused: ")), "{answer:?}");

@@ -88,7 +88,7 @@ impl Reviewed {
                 }
             };
             let id = how.split("recount approve ").nth(1).and_then(|rest| rest.split(' ').next());
-            server.ask(&["approve", id.unwrap()]).good();
+            server.ask(&["approve", id.unwrap(), "--yes"]).good();
         }
         assert_eq!(following.end().1, 0);
         let run = client.list_runs(&Listing::default()).await.unwrap().data.remove(0);

@@ -4,6 +4,7 @@ use recount_client::{Client, request};
 use serde_json::{Value, json};
 
 use crate::process::story::{self, BEGINNING};
+use crate::process::terminal::Terminal;
 use crate::server::{CommandOutput, Server, recount};
 
 /// A verb that asks no server.
@@ -62,7 +63,10 @@ async fn a_pruned_run_is_shown_checked_and_exported_as_pruned() {
     std::fs::write(noted, wrong).unwrap();
     server.ask(&["verify", "--digests", noted]).bad(1, "1 problem");
 
-    let exported = server.ask(&["export", &run]).good();
+    let exported = server.ask(&["export", &run]);
+    assert!(exported.words.contains("events 0 to 2 were pruned before the export"), "{exported:?}");
+    assert_eq!(exported.status, 7, "{exported:?}");
+    let exported = exported.data;
     let header: Value = serde_json::from_str(exported.lines().next().unwrap()).unwrap();
     assert_eq!((header["first_sequence"].clone(), header["events"].clone()), (json!(3), json!(all + 1)));
     // A header, the events that are left, the last line.
@@ -76,7 +80,8 @@ async fn a_pruned_run_is_shown_checked_and_exported_as_pruned() {
     server.kill();
     let folder = data.path().to_str().unwrap();
     assert!(alone(&["verify", "--data", folder]).good().starts_with(&ok));
-    assert_eq!(alone(&["export", "--all", "--data", folder]).good(), exported);
+    let offline = alone(&["export", "--all", "--data", folder]);
+    assert_eq!((offline.status, offline.data), (7, exported));
 }
 
 #[tokio::test]
@@ -132,6 +137,77 @@ async fn a_server_prunes_by_itself_what_its_configuration_does_not_keep() {
     let swept: Value =
         serde_json::from_str(&server.ask(&["prune", "--max-age", "0s", "--json"]).good()).unwrap();
     assert_eq!(swept, json!({"runs": 0, "events": 0, "has_more": false}));
-    alone(&["prune", "--max-age", "soon"]).bad(2, "30d");
-    alone(&["prune"]).bad(2, "required");
+    for age in ["soon", "3", "90"] {
+        alone(&["prune", "--max-age", age]).bad(2, "30d");
+        alone(&["serve", "--max-age", age]).bad(2, "30d");
+    }
+    alone(&["prune", "--max-bytes", "5"]).bad(2, "5GiB");
+    for arguments in [&["prune"][..], &["prune", "--dry-run"], &["prune", "--yes"]] {
+        alone(arguments).bad(2, "required");
+    }
+}
+
+#[tokio::test]
+async fn a_prune_shows_what_would_be_removed_and_asks_at_a_terminal() {
+    let server = Server::fresh();
+    let client = Client::new(&server.url(), None).unwrap();
+    let first = story::whole(&client, "first").await;
+    let second = story::whole(&client, "second").await;
+    let events = client.get_run_digest(&first).await.unwrap().events;
+    let plan = server.ask(&["prune", "--max-age", "0s", "--dry-run"]).good();
+    let sum = format!("2 runs would be pruned, {} events\n", 2 * (events - 1));
+    assert_eq!(plan, format!("{first} would be pruned\n{second} would be pruned\n{sum}"));
+    let plan = server.ask(&["prune", &first, "--dry-run"]).good();
+    assert_eq!(plan, format!("{first} would be pruned, {} events, first event {}\n", events - 1, events - 1));
+    let limit = (2 * events - 2).to_string();
+    let plan = server.ask(&["prune", "--max-events", &limit, "--dry-run", "--json"]).good();
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!((&plan["runs"], &plan["run_ids"]), (&json!(1), &json!([first])));
+    assert_eq!(client.get_run_digest(&first).await.unwrap().first_sequence, 0, "nothing was removed");
+
+    let url = server.url();
+    let here = tempfile::tempdir().unwrap();
+    let at_terminal = |arguments: &[&str]| {
+        let arguments: Vec<&str> = ["--url", &url].iter().chain(arguments).copied().collect();
+        Terminal::start(here.path(), &arguments, &[])
+    };
+    let mut terminal = at_terminal(&["prune", &first]);
+    terminal.wait_for("permanently? Type y to continue; anything else stops: ");
+    terminal.press("\n");
+    assert_eq!(terminal.end().1, 1);
+    let mut terminal = at_terminal(&["prune", "--max-age", "0s"]);
+    terminal.wait_for(&sum);
+    terminal.wait_for("anything else stops: ");
+    terminal.press("y\n");
+    let (output, status) = terminal.end();
+    assert!(status == 0 && output.contains("2 runs pruned, "), "{output}");
+}
+
+#[tokio::test]
+async fn a_run_without_a_task_is_erased_with_its_title() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let run = story::whole(&client, "a private title").await;
+    let new = request::CreateTask { kind: Some("external".into()), ..request::CreateTask::default() };
+    let of_task = client.create_task(&new).await.unwrap().latest_run_id.unwrap();
+    let end = &run[run.len() - 8..];
+    let refused = server.ask(&["delete", end]);
+    assert!(refused.words.contains("a private title"), "{refused:?}");
+    refused.bad(2, "confirm with --yes");
+    server.ask(&["delete", &of_task, "--yes"]).bad(1, "run_in_task");
+    assert_eq!(server.ask(&["delete", &run, "--yes"]).good(), format!("{run} erased\n"));
+    for verb in ["show", "tail", "digest", "verify", "export"] {
+        server.ask(&[verb, &run]).bad(1, "run_erased");
+    }
+    server.ask(&["delete", &run, "--yes"]).bad(1, "run_erased");
+    assert!(!server.ask(&["ls", "--json"]).good().contains("a private title"));
+    drop(server);
+    let store = rusqlite::Connection::open(data.path().join("recount.db")).unwrap();
+    let left: i64 = store
+        .query_row(r#"SELECT count(*) FROM "rows" WHERE instr(value, 'a private title') > 0"#, [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert_eq!(left, 0);
 }

@@ -221,8 +221,12 @@ async fn another_client_may_answer_first() {
     let mut terminal = scene.at_terminal(&server, &["clear up"]);
     terminal.wait_for("d for details:\n");
     let run = newest(&server).await;
-    let answer =
-        ResolveApproval { decision: Verdict::Reject, comment: Some("mine".to_owned()), remember: None };
+    let answer = ResolveApproval {
+        decision: Verdict::Reject,
+        comment: Some("mine".to_owned()),
+        remember: None,
+        shown_digest: None,
+    };
     client(&server).resolve_approval(&run.pending_approvals[0], &answer).await.unwrap();
     terminal.wait_for("rejected by operator: mine");
     terminal.wait_for("That was it.");
@@ -238,7 +242,7 @@ async fn another_client_may_answer_first() {
     };
     let id = newest(&server).await.pending_approvals.remove(0);
     assert!(how.contains(&format!("recount approve {id} --url {}", server.url())), "{how}");
-    server.ask(&["approve", &id]).good();
+    server.ask(&["approve", &id, "--yes"]).good();
     let (rest, status) = following.end();
     assert!(status == 0 && rest.iter().any(|line| line == "That was it."), "{rest:?}");
 
@@ -415,7 +419,11 @@ async fn what_a_run_changed_in_its_copy_is_brought_back_by_one_command() {
     let diff = CommandOutput::of(&mut at(&server, &scene, &["apply", &run, "--diff"])).good();
     assert!(diff.contains("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"), "{diff}");
     std::fs::write(&file, "mine\n").unwrap();
-    CommandOutput::of(&mut at(&server, &scene, &["apply", &run])).bad(1, "a.txt");
+    let refused = CommandOutput::of(&mut at(&server, &scene, &["apply", &run]));
+    assert_eq!(refused.status, 1, "{refused:?}");
+    for part in ["conflict in a.txt", "<<<<<<< ours", "    mine", "    two", "--conflicts mark"] {
+        assert!(refused.words.contains(part), "{part}: {refused:?}");
+    }
     CommandOutput::of(&mut at(&server, &scene, &["apply", &run, "--dry-run"])).bad(1, "conflict");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
     std::fs::write(&file, "one\n").unwrap();

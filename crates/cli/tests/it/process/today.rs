@@ -103,7 +103,7 @@ async fn a_morning_with_two_agents() {
     );
 
     // Pruning takes the event that names the source, and the list follows the log.
-    server.ask(&["deny", "appr_1"]).good();
+    server.ask(&["deny", "appr_1", "--yes"]).good();
     let refused: StoryEvent =
         ("tool.refused", r#"{"tool_call_id":"c1","tool_name":"Bash","code":"denied","message":"not this"}"#);
     let failed: StoryEvent = ("run.failed", r#"{"code":"stopped","message":"","retriable":false}"#);

@@ -33,7 +33,7 @@ async fn a_run_is_shown_listed_and_checked() {
     assert_eq!(listed["pending_approvals"], serde_json::json!(["appr_1"]));
     assert_eq!(server.ask(&["ls", "--status", "finished"]).good(), "");
 
-    assert_eq!(server.ask(&["approve", "appr_1", "--comment", "go on"]).good(), "appr_1 approved\n");
+    assert_eq!(server.ask(&["approve", "appr_1", "--comment", "go on", "--yes"]).good(), "appr_1 approved\n");
     server.ask(&["deny", "appr_1"]).bad(1, "approval_not_pending");
     story::append(&client, &run, 2, ENDING).await;
 

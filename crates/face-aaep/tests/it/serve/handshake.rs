@@ -1,8 +1,13 @@
 //! Handshakes that are refused, with their statuses and bodies; messages that are none; the manifest.
 
+use axum::body::{Body, Bytes};
+use http::Request;
+use http_body_util::{BodyExt as _, Empty};
 use recount_engine::{Narrowing, Scope};
 use recount_event::RunId;
 use serde_json::{Value, json};
+
+use recount_face_aaep::limits::BODY_WAIT;
 
 use crate::serve::stage::{Stage, request};
 
@@ -89,4 +94,19 @@ async fn the_manifest_matches_the_face() {
     let subscribe = manifest["endpoints"]["subscriptions"].as_str().unwrap();
     let reply = stage.post(&stage.operator(), subscribe, &request(json!({}), json!({}))).await;
     assert_eq!(reply.status, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_times_out() {
+    let stage = Stage::new().await;
+    for path in ["/aaep/v1/subscriptions", "/aaep/v1/replies"] {
+        let never = Empty::<Bytes>::new().with_trailers(std::future::pending());
+        let request = Request::post(path).header("content-type", "application/json");
+        let request = request.body(Body::new(never)).unwrap();
+        let began = recount_world::moment();
+        let response = stage.send(request, Some(stage.operator())).await;
+        assert_eq!(response.status(), 408, "{path}");
+        let waited = began.elapsed();
+        assert!((BODY_WAIT..BODY_WAIT * 2).contains(&waited), "{path}: {waited:?}");
+    }
 }

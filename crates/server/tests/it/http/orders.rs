@@ -130,6 +130,8 @@ impl Performer for Worker {
             kind: ChangeKind::Changed,
             thing: "file",
             state: ChangeState::Open,
+            conflict: None,
+            executed_by: None,
         };
         let changes = WorkspaceChanges {
             path: copy.path,
@@ -143,6 +145,7 @@ impl Performer for Worker {
             commit: None,
             active: None,
             put_back: 0,
+            digest: "d".to_owned(),
         };
         Box::pin(async { Ok(changes) })
     }

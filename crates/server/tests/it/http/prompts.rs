@@ -82,7 +82,7 @@ async fn a_clarification_is_requested_and_answered() {
     let expected = json!({
         "id": "q-1", "run_id": run, "question": "which one?", "context": "two fit", "choices": ["a", "b"],
         "default_response": "a", "status": "pending", "requested_at": shown["requested_at"],
-        "expires_at": shown["expires_at"],
+        "expires_at": shown["expires_at"], "shown_digest": shown["shown_digest"],
     });
     assert_eq!(shown, expected);
     assert!(shown["expires_at"].as_str() > shown["requested_at"].as_str(), "{shown}");
@@ -300,4 +300,64 @@ async fn an_id_that_is_taken_is_refused_with_the_batch() {
         check_problem(&reply, Code::IdTaken, name);
     }
     assert_eq!(context.envelopes(&format!("/v1/runs/{run}/events")).await.len(), 1);
+}
+
+/// A run with one prompt of each kind.
+async fn prompts_of_each_kind(context: &TestContext, tag: &str) {
+    let run = context.new_run().await;
+    let approval =
+        format!(r#"{{"approval_id":"a-{tag}","tool_call_id":"c","kind":"shell","summary":"{tag}"}}"#);
+    let question = format!(r#"{{"clarification_id":"q-{tag}","question":"{tag}"}}"#);
+    let handoff = format!(
+        r#"{{"handoff_id":"h-{tag}","reason":"{tag}","target_kind":"human","packaged_context":{{"tag":"{tag}"}}}}"#
+    );
+    let call = r#"{"turn_index":0,"tool_call_id":"c","tool_name":"shell","input":{}}"#;
+    let events = [
+        ("run.started", "{}"),
+        ("turn.started", r#"{"turn_index":0}"#),
+        ("assistant.tool_call_proposed", call),
+        ("turn.completed", r#"{"turn_index":0,"stop_reason":"tool_use"}"#),
+        ("approval.requested", &approval),
+        ("clarification.requested", &question),
+        ("handoff.requested", &handoff),
+    ];
+    assert_eq!(context.append(&run, 0, &events).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_answer_to_a_prompt_that_differs_from_the_one_shown_is_refused() {
+    let context = TestContext::memory().await;
+    prompts_of_each_kind(&context, "one").await;
+    prompts_of_each_kind(&context, "two").await;
+    for (path, prefix, verb, answer) in [
+        ("approvals", "a", "resolve", json!({"decision": "approve"})),
+        ("clarifications", "q", "answer", json!({"response": "yes"})),
+        ("handoffs", "h", "acknowledge", json!({})),
+        ("handoffs", "h", "reject", json!({})),
+    ] {
+        let of = async |tag: &str| context.get(&format!("/v1/{path}/{prefix}-{tag}")).await.data();
+        let shown = text(&of("one").await["shown_digest"]);
+        assert_ne!(shown, text(&of("two").await["shown_digest"]));
+        let with = |digest: &str| {
+            let mut answer = answer.clone();
+            answer["shown_digest"] = json!(digest);
+            answer.to_string()
+        };
+        let target = format!("/v1/{path}/{prefix}-two/{verb}");
+        let refused = context.post(&target, &with(&shown)).await;
+        check_problem(&refused, Code::PromptChanged, &format!("the digest of another prompt, {path}"));
+        assert_eq!(of("two").await["status"], "pending");
+        // A longer deadline is no other prompt.
+        context.post(&format!("/v1/{path}/{prefix}-one/extend"), r#"{"seconds":60}"#).await;
+        assert_eq!(text(&of("one").await["shown_digest"]), shown);
+        if verb != "reject" {
+            let target = format!("/v1/{path}/{prefix}-one/{verb}");
+            assert_eq!(context.post(&target, &with(&shown)).await.status, 200, "{path}");
+            assert_eq!(
+                text(&of("one").await["shown_digest"]),
+                shown,
+                "the outcome is not part of what was shown"
+            );
+        }
+    }
 }

@@ -137,12 +137,13 @@ pub(crate) fn route_example(name: RouteName, number: usize) -> RouteExample {
         }
         RouteName::CreateRun => created("run", "/v1/runs/run_", run),
         RouteName::GetRunDigest => shown("digest"),
-        RouteName::GetRunChanges => shown("changes"),
+        RouteName::GetRunChanges | RouteName::DiscardRunChanges => shown("changes"),
         RouteName::ApplyRun => with_body("changes", r#"{"branch":"b"}"#.into()),
         RouteName::ImportRun => created("import", "/v1/runs/run_", &import::queued(number)),
         RouteName::StreamFeed => RouteExample { object: None, ..shown("") },
         RouteName::DeleteTask => shown("deleted"),
         RouteName::PinRun | RouteName::UnpinRun => shown("run"),
+        RouteName::DeleteRun => shown("deleted"),
         RouteName::PruneRun => with_body("pruned", r#"{"before":1}"#.into()),
         RouteName::Prune => with_body("swept", r#"{"max_age_seconds":9999}"#.into()),
         RouteName::GetApproval => shown("approval"),
@@ -185,11 +186,15 @@ async fn check_route(context: &TestContext, route: &Route, prefix: &str, number:
             | RouteName::RetryRunFromTurn
             | RouteName::GetRunChanges
             | RouteName::ApplyRun
+            | RouteName::DiscardRunChanges
     ) {
         scene.run = orders::ended(context, r#"{"kind":"agent_loop","request_text":"do"}"#).await;
     }
     if matches!(route.name, RouteName::CreateTaskRun | RouteName::PruneRun | RouteName::DeleteArtifact) {
         assert_eq!(context.post(&format!("/v1/runs/{}/cancel", scene.run), "{}").await.status, 200);
+    }
+    if route.name == RouteName::DeleteRun {
+        scene.run = context.new_run().await;
     }
     if route.name == RouteName::TakeBackAllowance {
         scene.allowance = orders::allowed(context, None).await;

@@ -19,6 +19,8 @@ async fn oversized_and_malformed_heads_are_refused() {
         (format!("GET /v1/runs HTTP/1.1\r\n{host}{}\r\n", many(101)), &[431_u16][..]),
         (format!("GET /v1/runs HTTP/1.1\r\n{host}{}\r\n", many(5000)), &[431]),
         (format!("GET /v1/runs HTTP/1.1\r\n{host}x: {}\r\n\r\n", "y".repeat(160 << 10)), &[431]),
+        (format!("GET /v1/runs HTTP/1.1\r\n{host}x: {}\r\n\r\n", "y".repeat(64 << 10)), &[431]),
+        (format!("GET /v1/runs HTTP/1.1\r\n{host}x: {}\r\n\r\n", "y".repeat(100 << 10)), &[431]),
         (format!("GET /v1/runs HTTP/1.1\r\n{host}x: {}", "y".repeat(1 << 20)), &[431]),
         (format!("GET /{} HTTP/1.1\r\n{host}\r\n", "y".repeat(70 << 10)), &[414, 431]),
         ("garbage\r\n\r\n".to_owned(), &[400]),

@@ -33,6 +33,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         legacy: Some(LegacySurface { base: "", sessions: true }),
         manifest: true,
         message_bytes_max: limits::SYNTHETIC_REPLY_BYTES_MAX,
+        body_wait: None,
         write_bytes: 0,
         // Streams have their own comments, and WebSockets no pings.
         heartbeat: None,

@@ -4,6 +4,7 @@
 //! reading. The module must not depend on the meaning of commands.
 
 use crate::policy::command::reader::Reader;
+use crate::policy::command::{Command, is_installed};
 use crate::policy::limits;
 
 impl Reader<'_> {
@@ -17,8 +18,14 @@ impl Reader<'_> {
                     self.line.computed(&expression);
                     self.number();
                 } else {
+                    let before = self.line.commands.len();
                     self.substitution();
-                    self.unknown(quoted);
+                    if prints_number(self.line.commands.get(before..).unwrap_or_default()) {
+                        self.line.counts = true;
+                        self.number();
+                    } else {
+                        self.unknown(quoted);
+                    }
                 }
             }
             Some('{') => {
@@ -248,4 +255,25 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Whether the output of a pipeline can only be one number, as that of `ls | wc -l`.
+fn prints_number(pipeline: &[Command]) -> bool {
+    let Some((last, before)) = pipeline.split_last() else { return false };
+    let is_one = pipeline.iter().skip(1).all(|command| command.piped);
+    let Some((program, args)) = last.words.split_first().filter(|_| last.sets.is_empty()) else {
+        return false;
+    };
+    let args: Vec<&str> = args.iter().filter(|arg| !arg.is_dynamic()).map(|arg| &**arg).collect();
+    is_one
+        && is_installed(program)
+        && args.len() + 1 == last.words.len()
+        && match super::super::base(program) {
+            "wc" => matches!(args[..], ["-l" | "-c" | "-w" | "-m"]),
+            "grep" => !before.is_empty() && matches!(args[..], ["-c" | "-ic" | "-vc" | "-cv" | "-ci", _]),
+            "nproc" => args.is_empty(),
+            "id" => args == ["-u"],
+            "date" => args == ["+%s"],
+            _ => false,
+        }
 }

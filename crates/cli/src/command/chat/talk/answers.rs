@@ -2,13 +2,20 @@
 
 use recount_client::aap::OpenCall;
 use recount_client::aap::wire::{Content, TurnMessage};
+use recount_client::request::{AllowanceScope, Verdict};
+use recount_client::{ClientError, Listing};
+use recount_command_line::output::Screen;
 
 use super::Talk;
-use crate::command::chat::prompt_line::Leave;
+use crate::command::approval;
+use crate::command::chat::prompt_line::PromptLine;
 use crate::command::chat::typed::{Input, ask};
+use crate::command::run::Reply;
 use crate::failure::Failure;
+use crate::limits;
 use crate::output::{aside, note};
-use crate::render::chat as words;
+use crate::pages::gather;
+use crate::render::live::Prompt;
 
 /// What is allowed without asking anybody here.
 pub(in crate::command::chat) struct Consent {
@@ -39,10 +46,9 @@ impl Talk {
                 note(&format!("{} is allowed by --allow or --yes", call.name));
                 (true, None)
             } else if self.asks {
-                match self.ask_leave(&call).await? {
-                    Leave::Granted => (true, None),
-                    Leave::Denied(reason) => (false, reason),
-                    Leave::Quit | Leave::Unclear => return Ok(None),
+                match self.ask_permission(&call).await? {
+                    Some(permission) => permission,
+                    None => return Ok(None),
                 }
             } else {
                 note(&format!(
@@ -66,25 +72,98 @@ impl Talk {
         self.is_clients(call) || self.consent.allows(&call.name)
     }
 
-    pub(super) async fn ask_leave(&mut self, call: &OpenCall) -> Result<Leave, Failure> {
+    /// Prompts for one call, as `recount run` does. `None` when the person leaves.
+    async fn ask_permission(&mut self, call: &OpenCall) -> Result<Option<(bool, Option<String>)>, Failure> {
+        let approval = self.approval_of(call).await;
+        let is_approval = approval.is_some();
         let tool = self.agent.tools.iter().find(|tool| tool.name == call.name);
-        let description = tool.map(|tool| tool.description.as_str()).filter(|about| !about.is_empty());
-        words::permission(call, description).iter().for_each(|line| note(line));
+        let about = tool.and_then(|tool| tool.description.lines().next()).unwrap_or_default();
+        let mut prompt = approval.unwrap_or_else(|| Prompt::of_call(call, about));
+        prompt.next_page(Screen::find()).iter().for_each(|line| note(line));
         loop {
-            ask("Allow this call? [y]es / [n]o / n REASON:");
-            let leave = match self.typed.next().await? {
-                Input::Line(line) => Leave::read(&line),
-                Input::End => Leave::Quit,
+            ask(prompt.how());
+            let line = match self.typed.next().await? {
+                Input::Line(line) => line,
+                Input::End => return Ok(None),
                 Input::Interrupt => {
                     aside("\n");
                     self.leave()?;
                     return Err(Failure::Interrupted);
                 }
             };
-            match leave {
-                Leave::Unclear => note("Type y, n, or n and a reason; nothing was decided."),
-                leave => return Ok(leave),
+            if PromptLine::read(&line) == PromptLine::Quit {
+                return Ok(None);
+            }
+            let (permission, always) = match Reply::read(&prompt, &line) {
+                Reply::Approve(Some(_)) if !is_approval => {
+                    note(
+                        "This server takes no text with an approval. Type y alone, or n; nothing was decided.",
+                    );
+                    continue;
+                }
+                Reply::Approve(comment) => ((true, comment), None),
+                Reply::Always(scope) => ((true, None), Some(scope)),
+                Reply::Reject(reason) => ((false, reason), None),
+                Reply::Details => {
+                    prompt.details().iter().for_each(|line| note(line));
+                    continue;
+                }
+                Reply::More => {
+                    prompt.next_page(Screen::find()).iter().for_each(|line| note(line));
+                    continue;
+                }
+                Reply::Unclear(why) => {
+                    note(&why);
+                    continue;
+                }
+                Reply::Choice(_) | Reply::Text(_) | Reply::Take(_) | Reply::Decline(_) => continue,
+            };
+            // The protocol has neither comments on approvals nor allowances.
+            let needs_native = always.is_some() || (permission.0 && permission.1.is_some());
+            if !is_approval || !needs_native {
+                return Ok(Some(permission));
+            }
+            match self.decide(&prompt, &permission, always).await {
+                Ok(()) => return Ok(Some(permission)),
+                Err(why)
+                    if why
+                        .code()
+                        .is_some_and(|code| code == "approval_not_pending" || code == "run_ended") =>
+                {
+                    note("it was already answered or is no longer open");
+                    // The answer of the other client counts; this one is only for the protocol.
+                    return Ok(Some((false, None)));
+                }
+                Err(why) => note(&format!("the answer was rejected: {why}")),
             }
         }
+    }
+
+    async fn decide(
+        &self,
+        prompt: &Prompt,
+        (is_granted, comment): &(bool, Option<String>),
+        always: Option<AllowanceScope>,
+    ) -> Result<(), ClientError> {
+        let Some(native) = &self.native else { return Ok(()) };
+        let decision = if *is_granted { Verdict::Approve } else { Verdict::Reject };
+        let shown_digest = prompt.shown_digest.clone();
+        approval::decide(native, &prompt.id, decision, comment.clone(), always, shown_digest).await.map(drop)
+    }
+
+    /// The approval that a call of a Recount server waits for, with everything that a person decides on.
+    async fn approval_of(&self, call: &OpenCall) -> Option<Prompt> {
+        let native = self.native.as_ref()?;
+        let newest = Listing { limit: Some(1), ..Listing::default() };
+        let runs = native.list_session_runs(&self.session.session_id, &newest).await.ok()?;
+        let run = runs.data.first()?.id.clone();
+        let fetch = async |listing: Listing| native.list_approvals(&listing).await;
+        let pending = gather(fetch, limits::CHAT_APPROVALS_MAX, Some("pending".to_owned())).await.ok()?;
+        let is_of_call = |approval: &recount_client::reply::Approval| {
+            approval.run_id == run && approval.tool_call_id == call.tool_call_id
+        };
+        let mut prompt = Prompt::of_approval(pending.iter().find(|approval| is_of_call(approval))?, true)?;
+        approval::complete(native, &mut prompt).await;
+        Some(prompt)
     }
 }

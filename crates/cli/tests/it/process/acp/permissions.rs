@@ -77,10 +77,10 @@ async fn the_editor_may_be_first_and_recount_may_be_first() {
     editor.send(&answer(104, &selected("no")));
     assert_eq!(pending(&client, 2).await.len(), 2, "what the editor decided is withdrawn");
     server.ask(&["approve", &id("a")]).bad(1, "approval_not_pending");
-    server.ask(&["approve", &id("b")]).good();
+    server.ask(&["approve", &id("b"), "--yes"]).good();
     let (_, withdrawn) = editor.until(|message| message["method"] == "$/cancel_request");
     assert_eq!(withdrawn["params"], json!({"requestId": 102}));
-    server.ask(&["deny", &id("c")]).good();
+    server.ask(&["deny", &id("c"), "--yes"]).good();
     // The agent may continue before the editor is informed.
     let is_withdrawal = |message: &Value| message["params"] == json!({"requestId": 103});
     let is_answer = |message: &Value| message["id"] == prompt && message["method"].is_null();
@@ -131,7 +131,8 @@ async fn both_may_answer_in_one_instant() {
         let prompt = editor.prompt(&session, &steps);
         editor.until(|message| message["method"] == "session/request_permission");
         let approval = pending(&client, 1).await[0].1.clone();
-        let verdict = ResolveApproval { decision: Verdict::Reject, comment: None, remember: None };
+        let verdict =
+            ResolveApproval { decision: Verdict::Reject, comment: None, remember: None, shown_digest: None };
         let both = async {
             editor.send(&answer(round + 200, &selected("yes")));
         };
@@ -199,7 +200,7 @@ async fn a_cancelled_prompt_and_an_editor_without_a_dialog() {
     editor.until(|message| message["method"] == "session/request_permission");
     let approval = pending(&client, 1).await[0].1.clone();
     editor.send(&json!({"jsonrpc": "2.0", "id": 8, "error": {"code": -32601, "message": "no dialog"}}));
-    server.ask(&["approve", &approval]).good();
+    server.ask(&["approve", &approval, "--yes"]).good();
     assert_eq!(got(&mut editor, 8), selected("yes"), "the error was no answer");
     editor.answer(prompt);
     editor.end();

@@ -39,13 +39,13 @@ fn leave_at_a_question(scene: &Scene) -> String {
     let variables = scene.alone();
     let variables: Vec<(&str, &str)> =
         variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let mut terminal = Terminal::start(&scene.work(), &["chat"], &variables);
+    let mut terminal = Terminal::start(&scene.work(), &["chat", "--trust", ""], &variables);
     terminal.wait_for("session ");
     let session = terminal.wait_for(" with ").trim_end_matches(" with ").to_owned();
     terminal.wait_for("you: ");
     terminal.press("edit it\n");
-    terminal.wait_for("Permission requested: use edit_file");
-    terminal.wait_for("n REASON: ");
+    let prompt = terminal.wait_for("d for details: ");
+    assert!(prompt.contains("Permission requested: ") && prompt.contains("-one\n        +two"), "{prompt}");
     terminal.press("/quit\n");
     assert_eq!(terminal.end().1, 0);
     session

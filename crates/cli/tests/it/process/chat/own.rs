@@ -126,26 +126,30 @@ fn a_chat_is_a_run_and_is_continued_by_its_id() {
 fn calls_are_prompted_at_a_terminal_and_open_ones_wait_for_the_next_chat() {
     let scene = scene();
     let server = server(&scene);
-    let mut terminal = at_terminal(&scene, &server, &[]);
+    let mut terminal = at_terminal(&scene, &server, &["--trust", ""]);
     terminal.wait_for("session ");
     let session = terminal.wait_for(" with clerk").trim_end_matches(" with clerk").to_owned();
     terminal.wait_for("you: ");
     terminal.press("look around\n");
     terminal.wait_for("▸ call glob");
-    terminal.wait_for("Permission requested: use glob");
-    terminal.wait_for("n REASON: ");
+    let prompt = terminal.wait_for("d for details: ");
+    for words in
+        ["Permission requested: ", "risk: ", "without an answer: ", "a to always allow in this session"]
+    {
+        assert!(prompt.contains(words), "{words:?} is not in {prompt}");
+    }
     terminal.interrupt();
     terminal.wait_for(&format!("to continue it:\n    recount chat --session={session}"));
     assert_eq!(terminal.end().1, 130);
 
     let mut terminal = at_terminal(&scene, &server, &["--session", &session]);
-    let past = terminal.wait_for("Permission requested: use glob");
+    let past = terminal.wait_for("Permission requested: ");
     assert!(past.contains("you: look around\nagent: I look.\n▸ call glob"), "{past}");
     assert!(past.contains("2 calls wait:"), "{past}");
-    terminal.wait_for("n REASON: ");
+    terminal.wait_for("d for details: ");
     terminal.press("y\n");
-    terminal.wait_for("Permission requested: use read_file");
-    terminal.wait_for("n REASON: ");
+    terminal.wait_for("Permission requested: ");
+    terminal.wait_for("d for details: ");
     terminal.press("n not that file\n");
     // Rejected calls are reported first: they need no time.
     terminal.wait_for("◂ result of read_file: Tool call denied: not that file\n");
@@ -174,8 +178,37 @@ fn a_policy_prompt_for_an_unnamed_tool_is_shown_here_too() {
     assert!(denied.good().ends_with("Written, or not.\n"));
     let allowed = server.ask(&["chat", "--message", "write it", "--allow", "write_file"]).good();
     assert!(allowed.contains("◂ result of write_file: ") && !allowed.contains("denied"), "{allowed}");
-    let trusted = server.ask(&["chat", "--message", "look around", "--trust", "glob,read_file"]).good();
-    assert!(trusted.ends_with("That is all.\n") && !trusted.contains("denied"), "{trusted}");
+    for trust in [&[][..], &["--trust", "glob,read_file"]] {
+        let trusted = server.ask(&[&["chat", "--message", "look around"], trust].concat()).good();
+        assert!(trusted.ends_with("That is all.\n") && !trusted.contains("denied"), "{trusted}");
+    }
+    let untrusted = server.ask(&["chat", "--message", "look around", "--trust", ""]).good();
+    assert!(untrusted.contains("denied"), "{untrusted}");
+}
+
+/// As in `recount run`: what the policy does not ask about runs, and an approval has the diff, the risk and *always*.
+#[test]
+fn a_chat_asks_as_a_run_does() {
+    let scene = scene();
+    let server = server(&scene);
+    let mut terminal = at_terminal(&scene, &server, &[]);
+    terminal.wait_for("you: ");
+    terminal.press("look around\n");
+    let looked = terminal.wait_for("That is all.");
+    assert!(!looked.contains("Permission requested"), "{looked}");
+    terminal.wait_for("you: ");
+    terminal.press("write it\n");
+    let prompt = terminal.wait_for("d for details: ");
+    for words in ["changes:", "+one", "risk: ", "the call is denied", "approval: appr_"] {
+        assert!(prompt.contains(words), "{words:?} is not in {prompt}");
+    }
+    terminal.press("a\n");
+    terminal.wait_for("Written, or not.");
+    terminal.wait_for("you: ");
+    let allowed = server.ask(&["policy", "ls"]).good();
+    assert!(allowed.contains("write_file"), "{allowed}");
+    terminal.press("/quit\n");
+    assert_eq!(terminal.end().1, 0);
 }
 
 #[test]
