@@ -147,14 +147,14 @@ impl Agent {
         self.settings.system.as_deref()
     }
 
-    pub(crate) fn reads_instructions(&self, order: &RunConfig) -> bool {
-        self.settings.workspace_instructions && order.workspace_instructions != Some(false)
+    pub(crate) fn reads_instructions(&self, config: &RunConfig) -> bool {
+        self.settings.workspace_instructions && config.workspace_instructions != Some(false)
     }
 
     /// How commands of a run are restricted, if one of these tools runs commands.
-    pub(crate) fn command_facts(&self, order: &RunConfig, names: &[&str]) -> Option<CommandFacts> {
+    pub(crate) fn command_facts(&self, config: &RunConfig, names: &[&str]) -> Option<CommandFacts> {
         let runs = |name: &&str| self.tool(name).is_some_and(|tool| tool.kind() == "shell");
-        let facts = CommandFacts { sandboxed: self.settings.sandboxed, network: order.network };
+        let facts = CommandFacts { sandboxed: self.settings.sandboxed, network: config.network };
         names.iter().any(runs).then_some(facts)
     }
 
@@ -163,12 +163,12 @@ impl Agent {
     }
 
     /// Whether a run needs a workspace: only tools that access files or run commands do.
-    pub(crate) fn needs_workspace(&self, order: &RunConfig) -> bool {
+    pub(crate) fn needs_workspace(&self, config: &RunConfig) -> bool {
         let uses_workspace =
             |tool: &Arc<dyn Tool>| matches!(tool.kind(), "shell" | "git" | "file" | "search");
-        let names = self.settings.tools.names().filter(|name| self.offers(order, name));
+        let names = self.settings.tools.names().filter(|name| self.offers(config, name));
         names.filter_map(|name| self.tool(name)).any(uses_workspace)
-            || self.settings.mcp.needs_workspace(order.tools.as_deref())
+            || self.settings.mcp.needs_workspace(config.tools.as_deref())
     }
 
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
@@ -185,36 +185,36 @@ impl Agent {
     }
 
     /// Whether a run may use a tool.
-    pub(crate) fn offers(&self, order: &RunConfig, name: &str) -> bool {
-        !Agent::is_too_deep(order, name)
-            && order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| mcp::is_meant(tool, name)))
+    pub(crate) fn offers(&self, config: &RunConfig, name: &str) -> bool {
+        !Agent::is_too_deep(config, name)
+            && config.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| mcp::is_meant(tool, name)))
     }
 
     /// The tools of a run for a model: those of the server, and those that the application executes.
-    pub(crate) fn tool_specs(&self, order: &RunConfig) -> Vec<ToolSpec> {
-        let names = self.own_names(order);
+    pub(crate) fn tool_specs(&self, config: &RunConfig) -> Vec<ToolSpec> {
+        let names = self.own_names(config);
         let mut specs = self.settings.tools.specs(&names).unwrap_or_default();
-        specs.extend(client::specs(order, &names));
+        specs.extend(client::specs(config, &names));
         specs
     }
 
     /// The names of the server's tools. A client tool replaces a tool with the same name.
-    fn own_names(&self, order: &RunConfig) -> Vec<&str> {
+    fn own_names(&self, config: &RunConfig) -> Vec<&str> {
         // An unavailable tool is offered only if the run names it, so that the log has the reason.
         let is_usable = |name: &str| {
-            order.tools.is_some() || self.tool(name).is_some_and(|tool| tool.unavailable().is_none())
+            config.tools.is_some() || self.tool(name).is_some_and(|tool| tool.unavailable().is_none())
         };
         let is_own =
-            |name: &&str| self.offers(order, name) && is_usable(name) && !client::carries_out(order, name);
+            |name: &&str| self.offers(config, name) && is_usable(name) && !client::carries_out(config, name);
         self.settings.tools.names().filter(is_own).collect()
     }
 
     /// The client tool that a model calls by this name.
-    pub(crate) fn client_tool_of(&self, order: &RunConfig, name: &str) -> Option<String> {
-        if order.client_tools.is_empty() {
+    pub(crate) fn client_tool_of(&self, config: &RunConfig, name: &str) -> Option<String> {
+        if config.client_tools.is_empty() {
             return None;
         }
-        client::tool_of(order, &self.own_names(order), name)
+        client::tool_of(config, &self.own_names(config), name)
     }
 
     /// The cost of a turn, if its model has a price.
@@ -286,15 +286,15 @@ impl Agent {
     /// to the event in `resumed`. An unreadable event is an error, because nothing may be left out silently.
     pub(crate) async fn earlier_conversation(
         &self,
-        desk: &WorkerSession,
+        worker_session: &WorkerSession,
         resumed: Option<(RunId, u64)>,
     ) -> Result<EarlierConversation, WorkerExit> {
         let mut is_first = false;
-        if let Some(session) = desk.state().session_id().filter(|_| resumed.is_none()) {
-            let newest = match desk.previous() {
+        if let Some(session) = worker_session.state().session_id().filter(|_| resumed.is_none()) {
+            let newest = match worker_session.previous() {
                 Some(previous) => Some(previous),
                 None => {
-                    let newest = self.session_runs(desk, session, 1).await?;
+                    let newest = self.session_runs(worker_session, session, 1).await?;
                     is_first = newest.is_empty();
                     newest.first().map(|row| row.id)
                 }
@@ -307,28 +307,29 @@ impl Agent {
         }
         let read_at = recount_world::moment();
         let mut conversation = Conversation::default();
-        if let Some(session) = desk.state().session_id() {
-            for message in desk.catalogue().seed(session).await? {
+        if let Some(session) = worker_session.state().session_id() {
+            for message in worker_session.catalogue().seed(session).await? {
                 // Each was validated when the session was created.
                 serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
             }
         }
         let (earlier, is_final) =
-            if is_first { (Vec::new(), true) } else { self.earlier_runs(desk, resumed).await? };
+            if is_first { (Vec::new(), true) } else { self.earlier_runs(worker_session, resumed).await? };
         let runs = earlier.len();
         for (run, until) in earlier {
-            each_event(desk.read(), run, until, |event| conversation.event(event)).await?;
+            each_event(worker_session.read(), run, until, |event| conversation.event(event)).await?;
             conversation.next_run();
         }
         Ok(EarlierConversation { conversation, runs, read_at, is_final })
     }
 
     /// Caches the conversation of a session up to the end of this run.
-    pub(crate) fn cache_conversation(&self, desk: &WorkerSession, earlier: EarlierConversation) {
-        if let Some(session) = desk.state().session_id().filter(|_| earlier.is_final) {
+    pub(crate) fn cache_conversation(&self, worker_session: &WorkerSession, earlier: EarlierConversation) {
+        if let Some(session) = worker_session.state().session_id().filter(|_| earlier.is_final) {
             let EarlierConversation { mut conversation, runs, read_at, is_final: _ } = earlier;
             conversation.next_run();
-            let cached = CachedConversation { conversation, last: desk.run(), runs: runs + 1, read_at };
+            let cached =
+                CachedConversation { conversation, last: worker_session.run(), runs: runs + 1, read_at };
             self.conversation_cache.put(session, cached);
         }
     }
@@ -336,26 +337,26 @@ impl Agent {
     /// The newest runs of a session before this one, newest first.
     async fn session_runs(
         &self,
-        desk: &WorkerSession,
+        worker_session: &WorkerSession,
         session: SessionId,
         limit: usize,
     ) -> Result<Vec<RunRow>, WorkerExit> {
         let mut query = ListQuery { limit, ..ListQuery::default() };
-        query.after = Some(desk.run().to_string());
-        Ok(desk.catalogue().list_session_runs(session, &query).await?.items)
+        query.after = Some(worker_session.run().to_string());
+        Ok(worker_session.catalogue().list_session_runs(session, &query).await?.items)
     }
 
     /// The runs that this run continues, oldest first, each with the last event to use; and whether all of them have
     /// ended.
     async fn earlier_runs(
         &self,
-        desk: &WorkerSession,
+        worker_session: &WorkerSession,
         resumed: Option<(RunId, u64)>,
     ) -> Result<(Vec<(RunId, u64)>, bool), WorkerExit> {
         let mut found = Vec::new();
         let mut next = resumed;
-        if let Some(session) = desk.state().session_id() {
-            let mut listed = self.session_runs(desk, session, limits::EARLIER_RUNS_MAX).await?;
+        if let Some(session) = worker_session.state().session_id() {
+            let mut listed = self.session_runs(worker_session, session, limits::EARLIER_RUNS_MAX).await?;
             listed.truncate(conversation_cache::runs_to_use(listed.len()));
             let is_final = listed.iter().all(RunRow::has_ended);
             for row in listed {
@@ -370,7 +371,7 @@ impl Agent {
                 }
                 // Only a run with a prior run can resume it.
                 next = match row.prior_run_id {
-                    Some(_) => resumed_from(desk.read(), row.id).await?,
+                    Some(_) => resumed_from(worker_session.read(), row.id).await?,
                     None => None,
                 };
             }
@@ -382,7 +383,7 @@ impl Agent {
             if found.len() >= limits::EARLIER_RUNS_MAX {
                 break;
             }
-            next = resumed_from(desk.read(), run).await?;
+            next = resumed_from(worker_session.read(), run).await?;
         }
         found.reverse();
         Ok((found, false))
@@ -391,12 +392,12 @@ impl Agent {
     /// Fetches the bytes of pictures. Missing and too large pictures are left out.
     pub(crate) async fn fetch_pictures(
         &self,
-        desk: &WorkerSession,
+        worker_session: &WorkerSession,
         pictures: &[Picture],
     ) -> BTreeMap<ForeignId, Bytes> {
         let mut found = BTreeMap::new();
         for picture in pictures.iter().rev().take(limits::PICTURES_MAX) {
-            if let Some(bytes) = picture_bytes(desk.read(), picture).await {
+            if let Some(bytes) = picture_bytes(worker_session.read(), picture).await {
                 found.insert(picture.artifact_id.clone(), bytes);
             }
         }

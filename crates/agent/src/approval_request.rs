@@ -52,7 +52,7 @@ impl Worker {
         digest: Option<String>,
         shown: Option<ApprovalPreview>,
     ) -> ApprovalRequest {
-        let id = self.desk.mint("appr_");
+        let id = self.worker_session.mint("appr_");
         let summary = assessment.summary.clone();
         let mut request = Box::new(Requested::new(id, open.id.clone(), open.name.clone(), summary));
         request.policy_reason = Some(terms.policy_reason);
@@ -84,7 +84,7 @@ impl Worker {
         terms: &ApprovalTerms,
     ) -> Option<ApprovalPreview> {
         let Ok(original) = self.original_preview(tool, input).await else {
-            tracing::error!(run = %self.desk.run(), tool = tool.name(), "a preview failed with a panic");
+            tracing::error!(run = %self.worker_session.run(), tool = tool.name(), "a preview failed with a panic");
             return None;
         };
         let is_repeatable = !is_grave(terms.risk, terms.reversibility);
@@ -104,7 +104,7 @@ impl Worker {
         // The order of the keys of a JSON object has no meaning; here it is fixed.
         let (input, does) = (input.to_string(), original.binding());
         let parts = [tool.name(), &input, original.kind, &does, mode, sandbox, network];
-        self.desk.write().allowance_digest(&parts)
+        self.worker_session.write().allowance_digest(&parts)
     }
 
     /// The allowance that covers this call, if there is one.
@@ -116,7 +116,7 @@ impl Worker {
         self.allowed.remove(id);
         let shown = shown.as_ref()?;
         let digest = shown.allowance_digest.as_deref()?;
-        match self.desk.catalogue().allowed(self.desk.state(), digest).await {
+        match self.worker_session.catalogue().allowed(self.worker_session.state(), digest).await {
             Ok(Some(allowance)) => {
                 let Preview { kind, .. } = shown.preview;
                 let does = call_digest(kind, &shown.preview.binding());
@@ -128,7 +128,7 @@ impl Worker {
             Err(error) => {
                 // An unnecessary approval request does no harm.
                 tracing::warn!(
-                    run = %self.desk.run(), %error,
+                    run = %self.worker_session.run(), %error,
                     "stored approvals cannot be read, so this call needs approval"
                 );
                 None
@@ -166,13 +166,13 @@ impl Worker {
             call,
             target: None,
         };
-        match self.desk.write().store_artifact(self.desk.run(), keep).await {
+        match self.worker_session.write().store_artifact(self.worker_session.run(), keep).await {
             Ok(stored) => {
                 request.preview_artifact_id = Some(stored.id);
                 before.push(stored.created);
             }
             Err(error) => {
-                tracing::warn!(run = %self.desk.run(), %error, "a preview could not be stored completely");
+                tracing::warn!(run = %self.worker_session.run(), %error, "a preview could not be stored completely");
             }
         }
     }
@@ -185,11 +185,11 @@ impl Worker {
     async fn original_preview(&self, tool: &Arc<dyn Tool>, input: &Value) -> Result<Preview, Panicked> {
         let (tool, input, root) = (tool.clone(), input.clone(), self.setting().root);
         let work = move || tool.preview(&input, &root);
-        self.desk.world().tasks.block(Kind::Effect, work).await.map_err(|_| Panicked)
+        self.worker_session.world().tasks.block(Kind::Effect, work).await.map_err(|_| Panicked)
     }
 
     fn masked(&self, preview: Preview) -> Preview {
-        let text = self.desk.redactor().text(&preview.text).into_owned();
+        let text = self.worker_session.redactor().text(&preview.text).into_owned();
         Preview { text, ..preview }
     }
 
@@ -198,7 +198,7 @@ impl Worker {
         if let Some(allowed) = self.allowed.get(id) {
             return Some(allowed.approved.clone());
         }
-        let request = self.desk.state().call(id)?.granted()?;
+        let request = self.worker_session.state().call(id)?.granted()?;
         let (kind, digest) = (request.preview_kind.clone()?, request.preview_digest.clone()?);
         Some(ApprovedCall::new(kind, digest, self.revisions.clone()))
     }
@@ -218,13 +218,18 @@ impl Worker {
                 return Some(format!("the call's effect differs from what was allowed before; {AGAIN}"));
             }
             // It may have been revoked while the call waited.
-            return match self.desk.catalogue().allowed(self.desk.state(), &allowed.digest).await {
+            return match self
+                .worker_session
+                .catalogue()
+                .allowed(self.worker_session.state(), &allowed.digest)
+                .await
+            {
                 Ok(Some(_)) => None,
                 Ok(None) => Some(format!("the approval was revoked before the call began; {AGAIN}")),
                 Err(error) => Some(format!("the stored approval cannot be read: {error}; {AGAIN}")),
             };
         }
-        let call = self.desk.state().call(id)?;
+        let call = self.worker_session.state().call(id)?;
         let request = call.granted()?;
         let logged = match (&call.input, call.turn_index) {
             (Some(input), _) => Some(input.text().to_owned()),

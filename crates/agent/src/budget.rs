@@ -95,14 +95,14 @@ impl Agent {
 impl Worker {
     /// The current budget of the run.
     pub(crate) async fn budget(&self) -> WorkResult<Budget> {
-        let turns = self.order.budget_turns;
+        let turns = self.config.budget_turns;
         let queued = Budget {
             micros_usd: self.queued.task_budget_micros_usd,
             tokens: self.queued.task_budget_tokens,
             turns,
         };
-        let Some(task) = self.desk.state().task_id() else { return Ok(queued) };
-        let Some(row) = self.desk.catalogue().task(task).await? else { return Ok(queued) };
+        let Some(task) = self.worker_session.state().task_id() else { return Ok(queued) };
+        let Some(row) = self.worker_session.catalogue().task(task).await? else { return Ok(queued) };
         Ok(Budget { micros_usd: row.budget_micros_usd, tokens: row.budget_tokens, turns })
     }
 
@@ -114,7 +114,7 @@ impl Worker {
 
     /// Ends the run if its budget is exhausted before the next turn.
     pub(crate) async fn end_if_exhausted(&mut self, opening: &mut Vec<Draft>) -> WorkResult<bool> {
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         let used = Worker::budget_usage(state.totals(), state.turns_completed());
         let budget = self.budget().await?;
         let Some(limit) = budget.reached(used, false) else { return Ok(false) };
@@ -146,7 +146,7 @@ impl Worker {
     /// Tokens and cost of the open turn, at least what the log already has.
     pub(crate) fn spent(&self, chosen: &ChosenModel, usage: Usage) -> Totals {
         let cost = self.agent.cost(&chosen.provider, &chosen.model, usage).unwrap_or(0);
-        let logged = self.desk.state().open_turn_used();
+        let logged = self.worker_session.state().open_turn_used();
         Totals {
             input_tokens: usage.input_tokens.max(logged.input_tokens),
             output_tokens: usage.output_tokens.max(logged.output_tokens),
@@ -166,7 +166,7 @@ impl Worker {
 
     /// The event with the usage, including that of a child run that has just ended.
     pub(crate) fn tick_with(&self, budget: Budget, spent: Totals, child: Totals, is_open: bool) -> Draft {
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         let totals = state.totals_of_closed_turns().plus(spent).plus(child);
         let used = Worker::budget_usage(totals, 0);
         let mut tick = Tick::new(totals.input_tokens, totals.output_tokens, totals.cost_micros_usd);
@@ -197,7 +197,7 @@ impl Worker {
         spent: Totals,
         end: TurnEnd,
     ) -> WorkResult<bool> {
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         let budget = self.budget().await?;
         let is_completed = matches!(end, TurnEnd::Calls | TurnEnd::Last);
         let turns = state.turns_completed() + u64::from(is_completed);
@@ -214,7 +214,7 @@ impl Worker {
 
     /// The warning, if it is due and was not sent before.
     pub(crate) fn warning(&self, budget: Budget, used: BudgetUsage) -> Option<Draft> {
-        let was_sent = self.desk.state().budget_warned(limits::BUDGET_WARNING_PCT);
+        let was_sent = self.worker_session.state().budget_warned(limits::BUDGET_WARNING_PCT);
         if was_sent || !budget.is_near_limit(used) {
             return None;
         }

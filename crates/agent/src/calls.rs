@@ -78,7 +78,7 @@ impl Worker {
         if !opening.is_empty() {
             self.report(opening).await?;
         }
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         let mut proposed = Vec::new();
         let mut invoked = Vec::new();
         for work in outstanding(state).work {
@@ -171,7 +171,7 @@ impl Worker {
     /// Opens prompts and client calls, and lets the run wait for them.
     async fn open_prompts(&mut self, open_work: OpenWork) -> WorkResult<()> {
         let OpenWork { approvals, client, questions } = open_work;
-        let mut waits_for = self.desk.state().waits_for_what();
+        let mut waits_for = self.worker_session.state().waits_for_what();
         let mut drafts: Vec<Draft> = Vec::new();
         let mut wait = |kind, id: &ForeignId| waits_for.push(WaitsFor { kind, id: id.clone() });
         if approvals.is_empty() && client.is_empty() {
@@ -206,17 +206,17 @@ impl Worker {
 
     pub(crate) fn expires_at(&self, timeout_seconds: Option<u64>) -> Option<String> {
         let seconds = timeout_seconds?;
-        let now = self.desk.world().clock.now_ms();
+        let now = self.worker_session.world().clock.now_ms();
         Some(time::format_ms(now.saturating_add(seconds.saturating_mul(1_000)).min(time::LAST_MS)))
     }
 
     /// Decides what to do with a proposed call.
     async fn decide(&mut self, open: &OpenCall) -> WorkResult<CallDecision> {
         let refuse = |code, message: String| CallDecision::Refuse { code, message, before: Vec::new() };
-        if self.desk.state().budget_exceeded() {
+        if self.worker_session.state().budget_exceeded() {
             return Ok(refuse(RefusalCode::Budget, "the budget is exhausted".to_owned()));
         }
-        if client::carries_out(&self.order, &open.name) {
+        if client::carries_out(&self.config, &open.name) {
             return Ok(match self.client_invocation(open) {
                 Ok(invoked) => CallDecision::Client(Box::new(invoked)),
                 Err(why) => refuse(RefusalCode::InvalidInput, why),
@@ -226,7 +226,7 @@ impl Worker {
             let message = self.unknown_tool_message(&open.name);
             return Ok(self.unavailable(open, RefusalCode::UnknownTool, "unknown_tool", message));
         };
-        if !self.agent.offers(&self.order, &open.name) {
+        if !self.agent.offers(&self.config, &open.name) {
             let message = format!("the tool {} is not available in this run", open.name);
             return Ok(self.unavailable(open, RefusalCode::Unavailable, "not_offered", message));
         }
@@ -246,7 +246,7 @@ impl Worker {
             return Ok(CallDecision::Question(self.with_ids(open, prompt)));
         }
         let (assessment, mut verdict) = self.assess(&tool, &input).await;
-        if self.order.ask_first.contains(&open.name) {
+        if self.config.ask_first.contains(&open.name) {
             verdict = verdict.with_approval(&assessment);
         }
         Ok(match verdict {
@@ -268,7 +268,7 @@ impl Worker {
                 }
             }
             Verdict::Ask { risk, reversibility, timeout_seconds, default_decision, policy_reason } => {
-                let logged = self.desk.state().call(&open.id).and_then(|call| call.input.clone());
+                let logged = self.worker_session.state().call(&open.id).and_then(|call| call.input.clone());
                 let digest = logged.map(|input| call_digest(&open.name, input.text()));
                 let terms =
                     ApprovalTerms { risk, reversibility, timeout_seconds, default_decision, policy_reason };
@@ -297,7 +297,8 @@ impl Worker {
             return judge(input);
         }
         let (assess_elsewhere, long) = (judge.clone(), input.clone());
-        let judged = self.desk.world().tasks.block(Kind::Effect, move || assess_elsewhere(&long)).await;
+        let judged =
+            self.worker_session.world().tasks.block(Kind::Effect, move || assess_elsewhere(&long)).await;
         // A panic is a bug. It ends this worker, as it would have without the other thread.
         judged.unwrap_or_else(|_| judge(input))
     }
@@ -306,7 +307,7 @@ impl Worker {
     /// checks the schema itself.
     fn client_invocation(&self, open: &OpenCall) -> Result<Invoked, String> {
         // The application reads the input from the log, so secrets are masked for it too.
-        let logged = self.desk.state().call(&open.id).and_then(|call| call.input.clone());
+        let logged = self.worker_session.state().call(&open.id).and_then(|call| call.input.clone());
         let input =
             logged.and_then(|input| serde_json::from_str::<Value>(input.text()).ok()).unwrap_or_default();
         check_is_object(&input)?;
@@ -329,12 +330,12 @@ impl Worker {
     fn with_ids(&self, open: &OpenCall, prompt: ToolPrompt) -> ToolPrompt {
         match prompt {
             ToolPrompt::Clarification(mut request) => {
-                request.clarification_id = self.desk.mint("clar_");
+                request.clarification_id = self.worker_session.mint("clar_");
                 request.tool_call_id = Some(open.id.clone());
                 ToolPrompt::Clarification(request)
             }
             ToolPrompt::Handoff(mut request) => {
-                request.handoff_id = self.desk.mint("hand_");
+                request.handoff_id = self.worker_session.mint("hand_");
                 request.tool_call_id = Some(open.id.clone());
                 ToolPrompt::Handoff(request)
             }
@@ -385,7 +386,7 @@ impl Worker {
         if let Err(why) = check_input(&*tool, &input) {
             return self.fail("invalid_input", why, false).await;
         }
-        let open = OpenCall { id: self.desk.mint("call_"), name: name.clone(), turn_index: None };
+        let open = OpenCall { id: self.worker_session.mint("call_"), name: name.clone(), turn_index: None };
         let digest = Some(call_digest(&name, &input.to_string()));
         let (assessment, verdict) = self.assess(&tool, &input).await;
         match verdict {
@@ -450,17 +451,17 @@ impl Worker {
 
     /// The tool and the input of the call that the run consists of.
     pub(crate) fn single_call_input(&self) -> Result<(String, Value), String> {
-        match self.desk.state().kind() {
+        match self.worker_session.state().kind() {
             RunKind::Shell => {
-                let command = self.order.command.as_ref().ok_or("the run has no command")?;
+                let command = self.config.command.as_ref().ok_or("the run has no command")?;
                 Ok(("shell_exec".to_owned(), json!({ "command": command })))
             }
             RunKind::Git => {
-                let args = self.order.args.as_ref().ok_or("the run has no arguments for git")?;
+                let args = self.config.args.as_ref().ok_or("the run has no arguments for git")?;
                 Ok(("git_exec".to_owned(), json!({ "args": args })))
             }
             RunKind::File => {
-                let file = self.order.file.as_ref().ok_or("the run does not name a file tool")?;
+                let file = self.config.file.as_ref().ok_or("the run does not name a file tool")?;
                 let input = serde_json::from_str(file.input.text())
                     .map_err(|why| format!("the input of {} cannot be read: {why}", file.tool))?;
                 Ok((file.tool.clone(), input))

@@ -24,16 +24,16 @@ const PARENT_ENDED: &str = "the parent run has ended";
 
 impl Agent {
     /// Whether a run is at the maximum depth and cannot start child runs.
-    pub(crate) fn is_too_deep(order: &RunConfig, tool: &str) -> bool {
+    pub(crate) fn is_too_deep(config: &RunConfig, tool: &str) -> bool {
         tool == SPAWN_RUN
-            && order.spawned_by.as_ref().is_some_and(|above| above.depth >= limits::CHILD_RUN_DEPTH_MAX)
+            && config.spawned_by.as_ref().is_some_and(|above| above.depth >= limits::CHILD_RUN_DEPTH_MAX)
     }
 }
 
 impl Worker {
     /// Whether a call starts a child run, or has started one.
     pub(crate) fn is_child_call(&self, id: &ForeignId) -> bool {
-        let name = self.desk.state().call(id).and_then(|call| call.tool_name.clone());
+        let name = self.worker_session.state().call(id).and_then(|call| call.tool_name.clone());
         self.children.contains_key(id)
             || name.is_some_and(|name| self.tool(&name).is_some_and(|tool| tool.spawns()))
     }
@@ -44,7 +44,7 @@ impl Worker {
         let known = self.children.get(id).copied();
         // An existing child counts even if the tool is disabled now.
         let exists = match known {
-            Some(run) => self.desk.read().tail(run).await?.is_some(),
+            Some(run) => self.worker_session.read().tail(run).await?.is_some(),
             None => false,
         };
         let (child, mut ended) = match known.filter(|_| exists) {
@@ -73,7 +73,7 @@ impl Worker {
 
     /// The fields of the end of a call that are known before its outcome.
     fn ended_draft(&self, id: &ForeignId) -> Ended {
-        let call = self.desk.state().call(id);
+        let call = self.worker_session.state().call(id);
         let name = call.and_then(|call| call.tool_name.as_deref()).unwrap_or(SPAWN_RUN);
         let mut ended = Ended::new(id.clone(), name.to_owned());
         ended.turn_index = call.and_then(|call| call.turn_index);
@@ -93,7 +93,7 @@ impl Worker {
             Err(failure) => return Ok(Err(failure.into())),
         };
         let refused = |why: String| Ok(Err(outcome_failed("child_refused", why)));
-        if !self.order.secrets.is_empty() {
+        if !self.config.secrets.is_empty() {
             return refused("a run that uses its session's secret key cannot start other runs".to_owned());
         }
         let tools = match self.child_tools(child.tools.as_ref()) {
@@ -113,7 +113,7 @@ impl Worker {
         let (task, queued) = self.child_config(id, child, tools).await?;
         // The child may need the slot of the MCP servers. Waiting parents could otherwise hold all slots.
         self.close_servers().await;
-        match self.desk.write().start_child(run, task, queued).await {
+        match self.worker_session.write().start_child(run, task, queued).await {
             Ok(()) => Ok(Ok(run)),
             Err(Error::Rejected(why)) => refused(format!("the run was rejected: {why}")),
             Err(failed) => Err(failed.into()),
@@ -122,15 +122,15 @@ impl Worker {
 
     /// The input of the call from the log. Text that is masked there stays masked for the child run.
     fn child_input(&self, id: &ForeignId, input: &Value) -> Result<ChildRunInput, CallFailure> {
-        let logged = self.desk.state().call(id).and_then(|call| call.input.clone());
+        let logged = self.worker_session.state().call(id).and_then(|call| call.input.clone());
         let logged = logged.and_then(|input| serde_json::from_str(input.text()).ok());
         ChildRunInput::read(logged.as_ref().unwrap_or(input))
     }
 
     /// The tools of the child run, out of the tools of this run without client tools.
     fn child_tools(&self, requested: Option<&Vec<String>>) -> Result<Option<Vec<String>>, String> {
-        let Some(requested) = requested else { return Ok(self.order.tools.clone()) };
-        let is_own = |name: &String| self.tool(name).is_some() && self.agent.offers(&self.order, name);
+        let Some(requested) = requested else { return Ok(self.config.tools.clone()) };
+        let is_own = |name: &String| self.tool(name).is_some() && self.agent.offers(&self.config, name);
         match requested.iter().find(|name| !is_own(name)) {
             Some(name) => Err(format!(
                 "the tool {name:?} is not available in this run; name other tools or leave `tools` out"
@@ -140,7 +140,7 @@ impl Worker {
     }
 
     async fn announce_child(&mut self, id: &ForeignId, child: &ChildRunInput) -> WorkResult<RunId> {
-        let minted = self.desk.mint("run_");
+        let minted = self.worker_session.mint("run_");
         let run: RunId = minted.as_str().parse().expect("it was generated as a run id");
         let mut started = ChildStarted::new(run.to_string());
         started.tool_call_id = Some(id.clone());
@@ -156,7 +156,7 @@ impl Worker {
         child: ChildRunInput,
         tools: Option<Vec<String>>,
     ) -> WorkResult<(NewTask, Queued)> {
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         let budget = self.budget().await?;
         let used = Worker::budget_usage(state.totals(), state.turns_completed());
         let smaller = |requested: Option<u64>, most: Option<u64>| requested.into_iter().chain(most).min();
@@ -170,47 +170,48 @@ impl Worker {
             ),
             budget_tokens: smaller(child.budget_tokens, remaining(budget.tokens, used.tokens)),
         };
-        let depth = self.order.spawned_by.as_ref().map_or(0, |above| above.depth) + 1;
-        let spawned_by = SpawnedBy { run_id: self.desk.run(), tool_call_id: id.clone(), depth };
-        let order = RunConfig {
-            system: self.order.system.clone(),
-            workspace_instructions: self.order.workspace_instructions,
+        let depth = self.config.spawned_by.as_ref().map_or(0, |above| above.depth) + 1;
+        let spawned_by = SpawnedBy { run_id: self.worker_session.run(), tool_call_id: id.clone(), depth };
+        let config = RunConfig {
+            system: self.config.system.clone(),
+            workspace_instructions: self.config.workspace_instructions,
             tools,
-            max_turns: smaller(child.max_turns, remaining(budget.turns, used.turns)).or(self.order.max_turns),
-            max_output_tokens: self.order.max_output_tokens,
-            workspace_source: self.order.workspace_source.clone(),
-            copy_ignored: self.order.copy_ignored,
-            network: self.order.network,
-            timeout_seconds: self.order.timeout_seconds,
-            output_bytes_max: self.order.output_bytes_max,
-            ask_first: self.order.ask_first.clone(),
-            thinking: self.order.thinking,
-            compact_above: self.order.compact_above,
+            max_turns: smaller(child.max_turns, remaining(budget.turns, used.turns))
+                .or(self.config.max_turns),
+            max_output_tokens: self.config.max_output_tokens,
+            workspace_source: self.config.workspace_source.clone(),
+            copy_ignored: self.config.copy_ignored,
+            network: self.config.network,
+            timeout_seconds: self.config.timeout_seconds,
+            output_bytes_max: self.config.output_bytes_max,
+            ask_first: self.config.ask_first.clone(),
+            thinking: self.config.thinking,
+            compact_above: self.config.compact_above,
             spawned_by: Some(spawned_by),
             ..RunConfig::default()
         };
         let mut queued = Queued::new(RunKind::AgentLoop);
         queued.title = Some(title);
         queued.request_text = Some(child.prompt);
-        queued.requested_by = Some(self.desk.run().to_string());
+        queued.requested_by = Some(self.worker_session.run().to_string());
         queued.agent = self.queued.agent.clone();
         (queued.model, queued.provider) = (self.queued.model.clone(), self.queued.provider.clone());
         queued.workspace_mode = self.queued.workspace_mode.clone();
         queued.workspace_path = self.queued.workspace_path.clone();
         queued.traceparent = self.queued.traceparent.clone();
-        queued.config = Some(order.written());
+        queued.config = Some(config.written());
         Ok((task, queued))
     }
 
     /// Waits for the ending of a child run, and cancels the child if this run ends first. `None`: the child was erased.
     async fn child_ended(&mut self, child: RunId) -> WorkResult<Option<RunRow>> {
-        let end = match self.desk.read().run_end(child).await {
+        let end = match self.worker_session.read().run_end(child).await {
             Ok(end) => end,
             Err(Error::Rejected(_)) => return Ok(None),
             Err(failed) => return Err(failed.into()),
         };
-        let mut watch = self.desk.watch();
-        let place = self.desk.lend_slot();
+        let mut watch = self.worker_session.watch();
+        let place = self.worker_session.lend_slot();
         let has_ended = tokio::select! {
             biased;
             () = watch.ended() => false,
@@ -218,13 +219,13 @@ impl Worker {
         };
         if !has_ended {
             let command = Command::Cancel { by: CancelledBy::System, reason: PARENT_ENDED.to_owned() };
-            if let Err(error) = self.desk.write().submit(child, command).await {
+            if let Err(error) = self.worker_session.write().submit(child, command).await {
                 // It has ended, or checks its parent before its next turn.
                 tracing::debug!(%child, %error, "a child run was not cancelled when its parent ended");
             }
             return Err(recount_engine::WorkerExit::Ended);
         }
-        Ok(self.desk.catalogue().run(child).await?)
+        Ok(self.worker_session.catalogue().run(child).await?)
     }
 
     /// The outcome of the call for the model, from the ended child run.
@@ -258,7 +259,7 @@ impl Worker {
     /// The texts of the last turn that has any.
     async fn last_message(&self, run: RunId) -> Result<String, Error> {
         let (mut last, mut turn) = (String::new(), None);
-        agent::each_event(self.desk.read(), run, u64::MAX, |event| {
+        agent::each_event(self.worker_session.read(), run, u64::MAX, |event| {
             if let Payload::AssistantTextComplete(text) = event.payload()
                 && text.aborted != Some(true)
             {
@@ -274,7 +275,7 @@ impl Worker {
 
     /// The events that add the usage of a child run to this run.
     async fn charge_child(&self, row: &RunRow) -> WorkResult<Vec<Draft>> {
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         let used = Totals {
             input_tokens: row.input_tokens,
             output_tokens: row.output_tokens,
@@ -288,13 +289,13 @@ impl Worker {
 
     /// Ends this run if its parent has ended, possibly while no server ran.
     pub(crate) async fn end_with_parent(&mut self) -> WorkResult<()> {
-        let Some(spawned_by) = &self.order.spawned_by else { return Ok(()) };
-        let parent = self.desk.catalogue().run(spawned_by.run_id).await?;
+        let Some(spawned_by) = &self.config.spawned_by else { return Ok(()) };
+        let parent = self.worker_session.catalogue().run(spawned_by.run_id).await?;
         if parent.is_some_and(|row| !row.has_ended()) {
             return Ok(());
         }
         let command = Command::Cancel { by: CancelledBy::System, reason: PARENT_ENDED.to_owned() };
-        match self.desk.write().submit(self.desk.run(), command).await {
+        match self.worker_session.write().submit(self.worker_session.run(), command).await {
             Ok(_) | Err(Error::Rejected(_)) => Err(recount_engine::WorkerExit::Ended),
             Err(failed) => Err(failed.into()),
         }

@@ -12,8 +12,8 @@ use crate::limits;
 use crate::model::{ToolSpec, plain_name};
 
 /// The client tools of a run for a model; `ours` are the names of the server's tools.
-pub(crate) fn specs(order: &RunConfig, ours: &[&str]) -> impl Iterator<Item = ToolSpec> {
-    names(order, ours).into_iter().map(|(name, tool)| ToolSpec {
+pub(crate) fn specs(config: &RunConfig, ours: &[&str]) -> impl Iterator<Item = ToolSpec> {
+    names(config, ours).into_iter().map(|(name, tool)| ToolSpec {
         name,
         description: tool.description.clone(),
         schema: schema(tool),
@@ -30,9 +30,9 @@ fn schema(tool: &ClientTool) -> Value {
 }
 
 /// The client tools with a name that every provider accepts.
-fn names<'a>(order: &'a RunConfig, ours: &[&str]) -> Vec<(String, &'a ClientTool)> {
+fn names<'a>(config: &'a RunConfig, ours: &[&str]) -> Vec<(String, &'a ClientTool)> {
     let mut taken: BTreeSet<String> = ours.iter().map(|name| (*name).to_owned()).collect();
-    let tools = || order.client_tools.iter().filter(|tool| is_allowed_name(&tool.name));
+    let tools = || config.client_tools.iter().filter(|tool| is_allowed_name(&tool.name));
     taken.extend(tools().map(|tool| tool.name.clone()));
     let with_name = |tool: &'a ClientTool| {
         let plain = plain_name(&tool.name);
@@ -49,8 +49,8 @@ fn names<'a>(order: &'a RunConfig, ours: &[&str]) -> Vec<(String, &'a ClientTool
 }
 
 /// The client tool that has this name for the model.
-pub(crate) fn tool_of(order: &RunConfig, ours: &[&str], name: &str) -> Option<String> {
-    let found = names(order, ours).into_iter().find(|(plain, _)| plain == name);
+pub(crate) fn tool_of(config: &RunConfig, ours: &[&str], name: &str) -> Option<String> {
+    let found = names(config, ours).into_iter().find(|(plain, _)| plain == name);
     found.map(|(_, tool)| tool.name.clone())
 }
 
@@ -60,14 +60,14 @@ fn is_allowed_name(name: &str) -> bool {
 }
 
 /// Whether the application executes the calls of a tool.
-pub(crate) fn carries_out(order: &RunConfig, name: &str) -> bool {
-    is_allowed_name(name) && order.client_tools.iter().any(|tool| tool.name == name)
+pub(crate) fn carries_out(config: &RunConfig, name: &str) -> bool {
+    is_allowed_name(name) && config.client_tools.iter().any(|tool| tool.name == name)
 }
 
 /// Rejects invalid and duplicate client tools; `ours` are the server's tools of the run.
-pub(crate) fn check(order: &RunConfig, ours: &[&str]) -> Result<(), String> {
+pub(crate) fn check(config: &RunConfig, ours: &[&str]) -> Result<(), String> {
     let mut names = BTreeSet::new();
-    for tool in &order.client_tools {
+    for tool in &config.client_tools {
         let shown: String = tool.name.chars().take(limits::NAMED_CHARS_MAX).collect();
         let length = tool.name.chars().count();
         if length == 0

@@ -15,8 +15,8 @@ use crate::worker::{CallEnd, WorkResult, Worker};
 impl Worker {
     /// Starts a run that no worker has claimed. A run of a single call also executes the call.
     pub(crate) async fn start(&mut self) -> WorkResult<()> {
-        let is_loop = self.desk.state().kind() == RunKind::AgentLoop;
-        if self.desk.state().claim().is_none() {
+        let is_loop = self.worker_session.state().kind() == RunKind::AgentLoop;
+        if self.worker_session.state().claim().is_none() {
             let mut drafts = vec![self.started()];
             drafts.extend(self.branched_from());
             if is_loop {
@@ -38,7 +38,7 @@ impl Worker {
 
     /// The event that names the run from which this one branches, if branches are logged.
     fn branched_from(&self) -> Option<Draft> {
-        let reason = self.order.branch.clone().filter(|_| self.agent.settings.experimental.branches)?;
+        let reason = self.config.branch.clone().filter(|_| self.agent.settings.experimental.branches)?;
         let (run, sequence) = self.resumed?;
         let branched = BranchedFrom::new(run.to_string(), sequence, reason);
         Some(Payload::RunBranchedFrom(Box::new(branched)).into())
@@ -46,8 +46,8 @@ impl Worker {
 
     fn started(&self) -> Draft {
         let mut started = Started::new();
-        started.worker_id = Some(self.desk.worker_id().to_owned());
-        started.lease_until = Some(time::format_ms(self.desk.lease_until_ms()));
+        started.worker_id = Some(self.worker_session.worker_id().to_owned());
+        started.lease_until = Some(time::format_ms(self.worker_session.lease_until_ms()));
         Payload::RunStarted(Box::new(started)).into()
     }
 
@@ -55,16 +55,16 @@ impl Worker {
     /// missing.
     async fn add_request(&self, drafts: &mut Vec<Draft>) -> WorkResult<Result<(), String>> {
         let text = self.queued.request_text.clone().unwrap_or_default();
-        let blocks = self.order.blocks.clone();
+        let blocks = self.config.blocks.clone();
         if !text.is_empty() || !blocks.is_empty() {
             let mut message = Message::new(text);
             message.blocks = (!blocks.is_empty()).then_some(blocks);
-            message.message_id = Some(self.desk.mint("msg_"));
+            message.message_id = Some(self.worker_session.mint("msg_"));
             drafts.push(Payload::UserMessage(Box::new(message)).into());
         }
-        for attached in &self.order.attachments {
+        for attached in &self.config.attachments {
             let id = attached.artifact_id.clone();
-            match self.desk.write().attach_artifact(self.desk.run(), &id).await {
+            match self.worker_session.write().attach_artifact(self.worker_session.run(), &id).await {
                 Ok(stored) => drafts.push(stored.created),
                 Err(Error::Rejected(missing)) => {
                     return Ok(Err(format!("an attachment is not available: {missing}")));
@@ -80,11 +80,11 @@ impl Worker {
 
     /// Reports the ending of a run without outstanding work.
     pub(crate) async fn conclude(&mut self) -> WorkResult<()> {
-        if self.desk.state().budget_exceeded() {
+        if self.worker_session.state().budget_exceeded() {
             let message = "the task's budget is exhausted; raise it and run again".to_owned();
             return self.fail(BUDGET_EXCEEDED, message, false).await;
         }
-        match self.desk.state().kind() {
+        match self.worker_session.state().kind() {
             RunKind::AgentLoop | RunKind::External => {
                 let finished = self.finished("completed");
                 self.report(vec![finished]).await
@@ -127,7 +127,7 @@ impl Worker {
     /// The figures for an ending that is reported together with a turn: `turns` more completed turns, and the usage of
     /// the open turn.
     fn figures_after(&self, turns: u64, spent: Totals) -> (Option<u64>, Option<u64>, Option<u64>) {
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         let (completed, cost, duration) = self.figures();
         let total = state.totals_of_closed_turns().plus(spent).cost_micros_usd;
         let cost = cost.map(|_| total.saturating_sub(state.totals_before().cost_micros_usd));
@@ -135,7 +135,7 @@ impl Worker {
     }
 
     pub(crate) fn figures(&self) -> (Option<u64>, Option<u64>, Option<u64>) {
-        self.desk.state().figures(self.desk.world().clock.now_ms())
+        self.worker_session.state().figures(self.worker_session.world().clock.now_ms())
     }
 
     fn finished(&self, final_status: &str) -> Draft {
@@ -197,11 +197,11 @@ impl Worker {
     }
 
     /// Fails a run that this server cannot continue.
-    pub(crate) async fn give_up(mut desk: WorkerSession, message: &str) -> Option<WorkerSession> {
-        match desk.fail("internal", message.to_owned(), false).await {
-            Ok(()) | Err(WorkerExit::Ended | WorkerExit::TakenOver) => Some(desk),
+    pub(crate) async fn give_up(mut worker_session: WorkerSession, message: &str) -> Option<WorkerSession> {
+        match worker_session.fail("internal", message.to_owned(), false).await {
+            Ok(()) | Err(WorkerExit::Ended | WorkerExit::TakenOver) => Some(worker_session),
             Err(left) => {
-                tracing::warn!(run = %desk.run(), %left, "the run's failure could not be recorded; retrying");
+                tracing::warn!(run = %worker_session.run(), %left, "the run's failure could not be recorded; retrying");
                 None
             }
         }

@@ -27,10 +27,10 @@ impl Worker {
         if let Some(original) = self.originals.get(id) {
             return Ok(Some(original.clone()));
         }
-        if let Some(sealed) = self.desk.write().unseal(self.desk.run(), id).await? {
+        if let Some(sealed) = self.worker_session.write().unseal(self.worker_session.run(), id).await? {
             return Ok(serde_json::from_slice(&sealed).ok());
         }
-        let logged = self.desk.state().call(id).filter(|call| !call.is_masked());
+        let logged = self.worker_session.state().call(id).filter(|call| !call.is_masked());
         let logged = logged.and_then(|call| call.input.clone());
         Ok(logged.and_then(|input| serde_json::from_str(input.text()).ok()))
     }
@@ -41,14 +41,14 @@ impl Worker {
         drafts: &mut [Draft],
         calls: Vec<(ForeignId, Value)>,
     ) -> WorkResult<()> {
-        let write = self.desk.write().clone();
-        let run = self.desk.run();
+        let write = self.worker_session.write().clone();
+        let run = self.worker_session.run();
         for (id, original) in calls {
             let proposed = drafts.iter().find(|draft| {
                 matches!(&draft.payload, Payload::AssistantToolCallProposed(proposed) if proposed.tool_call_id == id)
             });
             if let Some(proposed) = proposed
-                && self.desk.masks(&proposed.payload)
+                && self.worker_session.masks(&proposed.payload)
             {
                 write.seal(run, &id, original.to_string().as_bytes()).await?;
             }
@@ -75,14 +75,15 @@ impl Worker {
         }
         let hooked = self.hooks_before(&id, &name).await;
         let mut started = recount_world::moment();
-        let world = self.desk.world().clone();
-        let redactor = self.desk.redactor().clone();
+        let world = self.worker_session.world().clone();
+        let redactor = self.worker_session.redactor().clone();
         let artifacts = self.artifacts();
         let (approved, revisions) = (self.approved(&id), self.revisions.clone());
-        let watch = self.desk.watch();
+        let watch = self.worker_session.watch();
         let (cancel_sender, mut cancel) = Cancel::new();
         let mut seen = Vec::new();
-        let mut reporter = DeskReporter { desk: &mut self.desk, seen: &mut seen, left: None };
+        let mut reporter =
+            DeskReporter { worker_session: &mut self.worker_session, seen: &mut seen, left: None };
         let outcome = {
             let call = async {
                 if let Some(hooked) = &hooked
@@ -122,7 +123,7 @@ impl Worker {
 
     /// Collects what an invoked call needs to run. `None`: it cannot run, and its failure was recorded.
     pub(crate) async fn prepare_call(&mut self, id: &ForeignId) -> WorkResult<Option<(ReadyCall, Terms)>> {
-        let Some(call) = self.desk.state().call(id) else { return Ok(None) };
+        let Some(call) = self.worker_session.state().call(id) else { return Ok(None) };
         let (name, turn_index) = (call.tool_name.as_deref().unwrap_or_default().to_owned(), call.turn_index);
         let mut ended = Ended::new(id.clone(), name.clone());
         ended.turn_index = turn_index;
@@ -135,7 +136,7 @@ impl Worker {
         if let Some(origin) = tool.origin() {
             (ended.mcp_server, ended.mcp_tool) = (Some(origin.server.clone()), Some(origin.tool.clone()));
         }
-        if turn_index.is_some() && !self.agent.offers(&self.order, &name) {
+        if turn_index.is_some() && !self.agent.offers(&self.config, &name) {
             // It was allowed, but a later change of the settings removed the tool.
             let error = format!("the tool {name} is no longer available in this run");
             self.settle(ended, outcome_failed("not_offered", error)).await?;
@@ -168,7 +169,7 @@ impl Worker {
     }
 
     pub(crate) fn artifacts(&self) -> RunArtifacts {
-        RunArtifacts { write: self.desk.write().clone(), run: self.desk.run() }
+        RunArtifacts { write: self.worker_session.write().clone(), run: self.worker_session.run() }
     }
 
     /// Claims the folder for a tool until the claim is dropped. A tool may outlive its run, and no changes may be
@@ -178,7 +179,7 @@ impl Worker {
             // Tools that need no folder have none.
             return Ok(Ok(None));
         }
-        let mut watch = self.desk.watch();
+        let mut watch = self.worker_session.watch();
         let claim = self.agent.claims.claim(vec![terms.root.clone()], ClaimMode::Shared);
         tokio::select! {
             biased;
@@ -235,7 +236,7 @@ impl Worker {
             }
         };
         drafts.push(payload.into());
-        let events = self.desk.report(drafts).await?;
+        let events = self.worker_session.report(drafts).await?;
         self.apply_events(&events);
         Ok(match hooked {
             Some(hooked) => Some(self.with_end(hooked, &events).await),
@@ -260,13 +261,13 @@ impl Worker {
                 call: Some(ended.tool_call_id.clone()),
                 target: None,
             };
-            match self.desk.write().store_artifact(self.desk.run(), keep).await {
+            match self.worker_session.write().store_artifact(self.worker_session.run(), keep).await {
                 Ok(stored) => {
                     drafts.push(stored.created);
                     ended.result_artifact_id = Some(stored.id);
                 }
                 Err(error) => {
-                    tracing::warn!(run = %self.desk.run(), %error, "an output could not be stored completely");
+                    tracing::warn!(run = %self.worker_session.run(), %error, "an output could not be stored completely");
                     lost = format!(" and could not be stored: {error}");
                 }
             }
@@ -295,9 +296,9 @@ impl Worker {
             call: Some(call.clone()),
             target: None,
         };
-        let stored = self.desk.write().store_artifact(self.desk.run(), keep).await;
+        let stored = self.worker_session.write().store_artifact(self.worker_session.run(), keep).await;
         let stored = stored.inspect_err(|error| {
-            tracing::warn!(run = %self.desk.run(), %error, "an image could not be stored");
+            tracing::warn!(run = %self.worker_session.run(), %error, "an image could not be stored");
         })?;
         Ok(stored.created)
     }
@@ -356,7 +357,7 @@ fn one_line(text: &str) -> String {
 
 /// Appends the events of a call through the desk.
 struct DeskReporter<'a> {
-    desk: &'a mut WorkerSession,
+    worker_session: &'a mut WorkerSession,
     seen: &'a mut Vec<Event>,
     left: Option<recount_engine::WorkerExit>,
 }
@@ -367,7 +368,7 @@ impl EventReporter for DeskReporter<'_> {
             if self.left.is_some() {
                 return Err(RunLost);
             }
-            match self.desk.report(drafts).await {
+            match self.worker_session.report(drafts).await {
                 Ok(events) => {
                     let first = first_sequence(&events);
                     self.seen.extend(without_output(events));

@@ -30,7 +30,7 @@ impl Worker {
 
     /// The hooks to run after all invoked calls.
     pub(crate) fn hooks_after_all(&self) -> Vec<HookedCall> {
-        let open = self.desk.state().open_calls();
+        let open = self.worker_session.state().open_calls();
         let invoked = open.filter(|(_, call)| matches!(call.stage, CallStage::Invoked(_)));
         let hooked = invoked.filter_map(|(id, call)| {
             self.hooked_call(HookEvent::PostToolUse, id, call.tool_name.as_deref().unwrap_or_default())
@@ -50,7 +50,7 @@ impl Worker {
 
     /// Waits for the hooks after a call while the run goes on, and appends which of them failed.
     pub(crate) async fn run_hooks_after(&mut self, hooked: HookedCall) -> WorkResult<()> {
-        let mut watch = self.desk.watch();
+        let mut watch = self.worker_session.watch();
         let notes: Vec<Draft> = tokio::select! {
             biased;
             () = watch.ended() => return Err(recount_engine::WorkerExit::Ended),
@@ -64,7 +64,7 @@ impl Worker {
         if hooks.is_empty() {
             return None;
         }
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         let session = state.session_id().map(|session| session.to_string());
         let call = state.call(id);
         let logged = call.and_then(|call| call.input.as_ref());
@@ -76,8 +76,8 @@ impl Worker {
         Some(HookedCall {
             hooks,
             place: HookContext {
-                run: self.desk.run(),
-                session: session.unwrap_or_else(|| self.desk.run().to_string()),
+                run: self.worker_session.run(),
+                session: session.unwrap_or_else(|| self.worker_session.run().to_string()),
                 root: self.terms().map(|terms| terms.root).unwrap_or_default(),
             },
             call: id.clone(),
@@ -90,7 +90,8 @@ impl Worker {
 
     /// The stored bytes of an event, as every reader gets them.
     async fn stored(&self, sequence: u64) -> Result<Bytes, String> {
-        let page = self.desk.read().read_run(self.desk.run(), sequence.checked_sub(1), 1).await;
+        let page =
+            self.worker_session.read().read_run(self.worker_session.run(), sequence.checked_sub(1), 1).await;
         let (page, _) = page.map_err(|error| error.to_string())?;
         let found = page.into_iter().find(|(found, _)| *found == sequence);
         found.map(|(_, bytes)| bytes).ok_or_else(|| format!("event {sequence} does not exist"))

@@ -62,7 +62,7 @@ impl Worker {
                 call: None,
                 target: None,
             };
-            match self.desk.write().store_artifact(self.desk.run(), keep).await {
+            match self.worker_session.write().store_artifact(self.worker_session.run(), keep).await {
                 Ok(stored) => {
                     drafts.push(stored.created);
                     let mut block = ImageBlock::new(turn_index, stored.id);
@@ -71,7 +71,7 @@ impl Worker {
                 }
                 Err(error) => {
                     tracing::warn!(
-                        run = %self.desk.run(), %error,
+                        run = %self.worker_session.run(), %error,
                         "an image from the model could not be stored"
                     );
                     all_stored = false;

@@ -68,7 +68,7 @@ impl Worker {
                 return Ok(());
             }
         }
-        let (id, name) = (self.desk.mint("call_"), tool_name(action).to_owned());
+        let (id, name) = (self.worker_session.mint("call_"), tool_name(action).to_owned());
         let mut invoked = Invoked::new(id.clone(), name.clone());
         invoked.kind = Some(KIND.to_owned());
         invoked.executor = Some(Executor::Server);
@@ -110,11 +110,11 @@ impl Worker {
         let mut patches = Vec::new();
         for id in self.queued.patch_artifact_ids.iter().flatten() {
             let found = async {
-                let row = self.desk.read().patch(id, prior).await?;
+                let row = self.worker_session.read().patch(id, prior).await?;
                 action.admits(&row)?;
                 match action {
                     PatchAction::Reject => Ok(recount_engine::PatchBytes { row, diff: Bytes::new() }),
-                    _ => self.desk.read().patch_bytes(row).await,
+                    _ => self.worker_session.read().patch_bytes(row).await,
                 }
             };
             match found.await {
@@ -156,7 +156,7 @@ impl Worker {
         order: PatchSet,
     ) -> WorkResult<Result<Outcome, CallFailure>> {
         let (root, is_real) = self.patched_root();
-        let mut watch = self.desk.watch();
+        let mut watch = self.worker_session.watch();
         let claim = self.agent.claims.claim(vec![root.clone()], ClaimMode::Exclusive);
         let claim = tokio::select! {
             biased;
@@ -191,7 +191,7 @@ impl Worker {
         }
         let events = self.patch_events(call, action, &plan.steps, &inverses, &together);
         let summary = plan.steps.iter().map(PatchStep::title).collect::<Vec<_>>().join(", ");
-        let id = self.desk.world().entropy.draw();
+        let id = self.worker_session.world().entropy.draw();
         let write = move || {
             let _held = claim;
             plan.write(id)
@@ -209,7 +209,7 @@ impl Worker {
         &self,
         work: impl FnOnce() -> Result<T, NotPatched> + Send + 'static,
     ) -> Result<T, NotPatched> {
-        let done = self.desk.world().tasks.block(Kind::Effect, work).await;
+        let done = self.worker_session.world().tasks.block(Kind::Effect, work).await;
         done.unwrap_or_else(|_| Err(NotPatched::Failed("reading the files was interrupted".to_owned())))
     }
 
@@ -257,7 +257,7 @@ impl Worker {
         inverses: &[ForeignId],
         together: &[ForeignId],
     ) -> Vec<Draft> {
-        let at = time::format_ms(self.desk.world().clock.now_ms());
+        let at = time::format_ms(self.worker_session.world().clock.now_ms());
         let mut drafts: Vec<Draft> = Vec::new();
         for step in steps {
             if action == PatchAction::Apply {
@@ -311,7 +311,7 @@ impl Worker {
             return Ok(together);
         }
         for patch in &order.patches {
-            let mut events = self.desk.read().follow_events(patch.row.run_id, None).await?;
+            let mut events = self.worker_session.read().follow_events(patch.row.run_id, None).await?;
             // The run has ended, so the event stream ends.
             'run: while let Some(page) = events.next().await? {
                 for event in page {
@@ -353,7 +353,7 @@ impl Worker {
             if patched::is_unsettled(&root) { patched::recover(&root, is_real) } else { Ok(0) }
         };
         if let Err(why) = self.run_blocking(work).await {
-            tracing::warn!(run = %self.desk.run(), ?why, "an interrupted apply could not be undone");
+            tracing::warn!(run = %self.worker_session.run(), ?why, "an interrupted apply could not be undone");
         }
         Ok(())
     }

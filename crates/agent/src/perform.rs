@@ -25,10 +25,10 @@ fn interrupted() -> Unacceptable {
 }
 
 impl Agent {
-    fn assign_workspace(&self, new: &mut NewRun, order: &mut RunConfig) -> Result<(), Unacceptable> {
+    fn assign_workspace(&self, new: &mut NewRun, config: &mut RunConfig) -> Result<(), Unacceptable> {
         let name = || format!("{:032x}", self.world.entropy.draw());
-        let restores = order.files_from.is_some();
-        self.settings.workspaces.assign_folder(new, order.workspace_source.as_mut(), restores, name)
+        let restores = config.files_from.is_some();
+        self.settings.workspaces.assign_folder(new, config.workspace_source.as_mut(), restores, name)
     }
 }
 
@@ -46,7 +46,7 @@ impl Performer for Agent {
 
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
         let refused = |message: String| Unacceptable { code: Code::OrderRefused, message };
-        let mut order = read_order(new)?;
+        let mut config = read_order(new)?;
         if new.queued.kind == RunKind::AgentLoop {
             let chosen = self
                 .choose_model(&new.queued)
@@ -65,10 +65,10 @@ impl Performer for Agent {
                        reason";
             return Err(refused(format!("a run of kind {kind} is not possible: {why}")));
         }
-        if let Some(why) = self.settings.no_network.as_ref().filter(|_| order.network) {
+        if let Some(why) = self.settings.no_network.as_ref().filter(|_| config.network) {
             return Err(refused(format!("network access cannot be granted: {why}")));
         }
-        for tool in order.tools.iter().flatten() {
+        for tool in config.tools.iter().flatten() {
             if tool.starts_with(mcp::PREFIX) {
                 self.settings.mcp.check(tool).map_err(&refused)?;
             } else {
@@ -76,9 +76,9 @@ impl Performer for Agent {
             }
         }
         let offered: Vec<&str> =
-            self.settings.tools.names().filter(|name| self.offers(&order, name)).collect();
-        client::check(&order, &offered).map_err(&refused)?;
-        if let Some(file) = &order.file {
+            self.settings.tools.names().filter(|name| self.offers(&config, name)).collect();
+        client::check(&config, &offered).map_err(&refused)?;
+        if let Some(file) = &config.file {
             let tool = self.settings.tools.get(&file.tool).map_err(|unknown| refused(unknown.to_string()))?;
             if !matches!(tool.kind(), "file" | "search") {
                 return Err(refused(format!("{} is not a file tool; name a file tool", file.tool)));
@@ -88,17 +88,17 @@ impl Performer for Agent {
             crate::schema::check(&tool.schema(), &input)
                 .map_err(|why| refused(format!("file.input is not valid for {}: {why}", file.tool)))?;
         }
-        self.assign_workspace(new, &mut order)?;
-        order.sandbox = Some(self.settings.sandbox_layer.clone());
-        order.policy = self.settings.policy.digest().map(str::to_owned);
-        new.queued.config = Some(order.written());
+        self.assign_workspace(new, &mut config)?;
+        config.sandbox = Some(self.settings.sandbox_layer.clone());
+        config.policy = self.settings.policy.digest().map(str::to_owned);
+        new.queued.config = Some(config.written());
         Ok(())
     }
 
     fn accept_workspace(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
-        let mut order = read_order(new)?;
-        self.assign_workspace(new, &mut order)?;
-        new.queued.config = Some(order.written());
+        let mut config = read_order(new)?;
+        self.assign_workspace(new, &mut config)?;
+        new.queued.config = Some(config.written());
         Ok(())
     }
 
@@ -108,19 +108,19 @@ impl Performer for Agent {
         }
         let refused = |code| move |message: String| Unacceptable { code, message };
         let chosen = self.choose_model(queued).map_err(refused(Code::ModelUnknown))?;
-        let order = RunConfig::from_json(queued.config.as_ref()).map_err(|why| {
+        let config = RunConfig::from_json(queued.config.as_ref()).map_err(|why| {
             refused(Code::OrderRefused)(format!("the configuration of the run cannot be read: {why}"))
         })?;
         let budget = Budget {
             micros_usd: queued.task_budget_micros_usd,
             tokens: queued.task_budget_tokens,
-            turns: order.budget_turns,
+            turns: config.budget_turns,
         };
         self.check_budget(&chosen, budget).map_err(refused(Code::BudgetUnpriced))
     }
 
-    fn perform(&self, desk: WorkerSession) -> BoxFuture<'static, Option<WorkerSession>> {
-        Box::pin(Worker::work(self.clone(), desk))
+    fn perform(&self, worker_session: WorkerSession) -> BoxFuture<'static, Option<WorkerSession>> {
+        Box::pin(Worker::work(self.clone(), worker_session))
     }
 
     fn changes(&self, copy: WorkspaceOf) -> BoxFuture<'static, Result<WorkspaceChanges, Unacceptable>> {
@@ -179,11 +179,11 @@ impl Performer for Agent {
     fn check_patches(
         &self,
         workspace: WorkspaceOf,
-        order: PatchSet,
+        config: PatchSet,
     ) -> BoxFuture<'static, Result<(), Unacceptable>> {
         let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
         Box::pin(async move {
-            let work = move || workspaces.check_patches(workspace.mode.as_deref(), &workspace.path, &order);
+            let work = move || workspaces.check_patches(workspace.mode.as_deref(), &workspace.path, &config);
             world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(interrupted()))
         })
     }

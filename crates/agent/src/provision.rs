@@ -32,13 +32,13 @@ impl Worker {
         };
         let started = recount_world::moment();
         let workspaces = self.agent.settings.workspaces.clone();
-        let source = self.order.workspace_source.clone().map(PathBuf::from);
+        let source = self.config.workspace_source.clone().map(PathBuf::from);
         let root = PathBuf::from(&path);
-        let (mode_of, root_of, run) = (mode.clone(), root.clone(), self.desk.run());
-        let ignored_too = self.order.copy_ignored;
-        let files_from = self.order.files_from.clone();
+        let (mode_of, root_of, run) = (mode.clone(), root.clone(), self.worker_session.run());
+        let ignored_too = self.config.copy_ignored;
+        let files_from = self.config.files_from.clone();
         // A run with turns starts from recorded files, so that others can start from the same ones.
-        let records = self.desk.state().kind() == RunKind::AgentLoop && !self.provisioned;
+        let records = self.worker_session.state().kind() == RunKind::AgentLoop && !self.provisioned;
         // Nothing is applied to a folder while it is copied, and no run starts in a folder while changes are applied to
         // it.
         let earlier = files_from.as_ref().map(|from| PathBuf::from(&from.workspace_path));
@@ -50,7 +50,7 @@ impl Worker {
                 .await;
         };
         let ready = self
-            .desk
+            .worker_session
             .world()
             .tasks
             .block(Kind::Effect, move || {
@@ -76,8 +76,8 @@ impl Worker {
             let copied = copied.unwrap_or_default();
             let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let mut provisioned = Provisioned::new(mode, path, copied.files, copied.bytes, took);
-            provisioned.source = self.order.workspace_source.clone();
-            if let Some(from) = &self.order.files_from {
+            provisioned.source = self.config.workspace_source.clone();
+            if let Some(from) = &self.config.files_from {
                 provisioned.files_from_run_id = Some(from.run_id.to_string());
                 provisioned.files_from_sequence = Some(from.sequence);
             }
@@ -94,16 +94,17 @@ impl Worker {
         let (workspaces, name) = (self.agent.settings.workspaces.clone(), checkpoint.to_string());
         let record = move || report_unrecorded(&root, workspaces.record_files(&root, &name));
         // If it is interrupted, there is no snapshot, and starting from this checkpoint is refused.
-        self.desk.world().tasks.block(Kind::Effect, record).await.ok();
+        self.worker_session.world().tasks.block(Kind::Effect, record).await.ok();
     }
 
     /// The settings of calls that work in a folder.
     fn terms_in(&self, root: PathBuf) -> Terms {
-        let timeout = self.order.timeout_seconds.map_or(limits::COMMAND_TIMEOUT_DEFAULT, Duration::from_secs);
-        let output = self.order.output_bytes_max.unwrap_or(limits::COMMAND_OUTPUT_DEFAULT);
+        let timeout =
+            self.config.timeout_seconds.map_or(limits::COMMAND_TIMEOUT_DEFAULT, Duration::from_secs);
+        let output = self.config.output_bytes_max.unwrap_or(limits::COMMAND_OUTPUT_DEFAULT);
         Terms {
             root,
-            network: self.order.network,
+            network: self.config.network,
             command_timeout: timeout.min(limits::COMMAND_TIMEOUT_MAX),
             output_bytes_max: output.min(limits::COMMAND_OUTPUT_MAX),
             hosts: self.host_judge(),
@@ -120,7 +121,7 @@ impl Worker {
     /// The policy for hosts that appear during calls.
     fn host_judge(&self) -> HostJudge {
         let (agent, setting) = (self.agent.clone(), self.setting());
-        let ask_first = self.order.ask_first.clone();
+        let ask_first = self.config.ask_first.clone();
         HostJudge::new(move |tool, assessment| {
             let mut verdict = agent.policy().judge(tool, assessment, &setting, None);
             if ask_first.iter().any(|name| name == tool) {
@@ -145,7 +146,7 @@ impl Worker {
     }
 
     pub(crate) fn needs_workspace(&self) -> bool {
-        self.desk.state().kind() != RunKind::AgentLoop || self.agent.needs_workspace(&self.order)
+        self.worker_session.state().kind() != RunKind::AgentLoop || self.agent.needs_workspace(&self.config)
     }
 
     async fn fail_without_workspace(
@@ -157,13 +158,13 @@ impl Worker {
         let mut drafts = std::mem::take(opening);
         let mut failed = Failed::new(mode, error.code.to_owned(), error.message.clone());
         failed.path = self.queued.workspace_path.clone();
-        failed.source = self.order.workspace_source.clone();
+        failed.source = self.config.workspace_source.clone();
         drafts.push(Payload::WorkspaceFailed(Box::new(failed)).into());
         // Waiting calls can no longer be executed.
         let hooked = self.hooks_after_all();
         drafts.extend(self.refuse_all(error.code, &error.message));
         drafts.push(self.failed(error.code, error.message, false));
-        let events = self.desk.report(drafts).await?;
+        let events = self.worker_session.report(drafts).await?;
         self.apply_events(&events);
         for hooked in hooked {
             // The run has ended, so failed hooks are no longer recorded.
@@ -179,7 +180,7 @@ impl Worker {
             workspace_mode: if in_place { WorkspaceMode::InPlace } else { WorkspaceMode::Clone },
             root: self.terms.as_ref().map(|terms| terms.root.clone()).unwrap_or_default(),
             sandboxed: self.agent.settings.sandboxed,
-            network: self.order.network,
+            network: self.config.network,
         }
     }
 }

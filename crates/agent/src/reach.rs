@@ -23,14 +23,14 @@ impl Worker {
     /// Connects the run's servers and learns their tools. Adds events about missing servers to `opening`, and reports
     /// `opening` early if the run has to wait for a place.
     pub(crate) async fn reach_servers(&mut self, opening: &mut Vec<Draft>) -> WorkResult<()> {
-        if self.agent.settings.mcp.named_by(self.order.tools.as_deref()).next().is_none() {
+        if self.agent.settings.mcp.named_by(self.config.tools.as_deref()).next().is_none() {
             return Ok(());
         }
         self.server_place(opening).await?;
         let servers = &self.agent.settings.mcp;
-        let requested_tools = self.order.tools.as_deref();
+        let requested_tools = self.config.tools.as_deref();
         let root = self.terms.as_ref().map(|terms| terms.root.clone()).unwrap_or_default();
-        let mut watch = self.desk.watch();
+        let mut watch = self.worker_session.watch();
         if self.server_claim.is_none() && root != PathBuf::new() {
             // Its processes work in the folder between calls too.
             let claim = self.agent.claims.claim(vec![root.clone()], ClaimMode::Shared);
@@ -46,7 +46,7 @@ impl Worker {
             () = watch.ended() => return Err(WorkerExit::Ended),
             missing = self.mcp.reach(servers, requested_tools, &root) => missing,
         };
-        let run = self.desk.run();
+        let run = self.worker_session.run();
         opening.extend(missing.into_iter().map(|missing| {
             tracing::warn!(
                 %run, server = missing.server, why = missing.message,
@@ -63,7 +63,8 @@ impl Worker {
 
     /// Whether an open call may belong to a server's tool, and no child run has to end first.
     pub(crate) fn calls_servers(&self) -> bool {
-        let names = self.desk.state().open_calls().filter_map(|(_, call)| call.tool_name.as_deref());
+        let names =
+            self.worker_session.state().open_calls().filter_map(|(_, call)| call.tool_name.as_deref());
         self.children.is_empty() && names.into_iter().any(|name| name.starts_with(PREFIX))
     }
 
@@ -74,8 +75,8 @@ impl Worker {
 
     /// The descriptions of the run's tools for the model.
     pub(crate) fn tool_specs(&self) -> Vec<ToolSpec> {
-        let mut specs = self.agent.tool_specs(&self.order);
-        let offered = self.mcp.tools().filter(|tool| self.agent.offers(&self.order, tool.name()));
+        let mut specs = self.agent.tool_specs(&self.config);
+        let offered = self.mcp.tools().filter(|tool| self.agent.offers(&self.config, tool.name()));
         let named: Vec<ToolSpec> = offered
             .filter(|tool| specs.iter().all(|spec| spec.name != tool.name()))
             .map(|tool| tools::spec(&**tool))

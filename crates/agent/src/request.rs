@@ -52,7 +52,7 @@ impl Worker {
     fn context_limit(&self, chosen: &ChosenModel) -> Option<u64> {
         let refused = self.refused.tokens.map(|tokens| tokens.saturating_sub(1));
         let budget = chosen.provides.context_tokens(&chosen.model);
-        self.order.compact_above.into_iter().chain(budget).chain(refused).min()
+        self.config.compact_above.into_iter().chain(budget).chain(refused).min()
     }
 
     /// Fails the turn in the log if its provider rejected the conversation as too long and it can be shortened. Returns
@@ -74,7 +74,7 @@ impl Worker {
         let mut upstream = Upstream::new(chosen.provider.clone(), failure.message.clone(), false);
         upstream.status = failure.status.map(u64::from);
         let mut drafts = vec![Payload::ErrorUpstream(Box::new(upstream)).into()];
-        drafts.extend(self.desk.state().cut_texts().into_iter().map(Draft::from));
+        drafts.extend(self.worker_session.state().cut_texts().into_iter().map(Draft::from));
         let failed = Failed::new(index, failure.code.to_owned(), failure.message.clone(), true);
         drafts.push(Payload::TurnFailed(Box::new(failed)).into());
         self.report(drafts).await?;
@@ -83,7 +83,7 @@ impl Worker {
 
     /// A conversation with the events that are about to be reported.
     fn with_drafts(&self, mut conversation: Conversation, opening: &[Draft]) -> Conversation {
-        let (run, next) = (self.desk.run(), self.desk.state().next_sequence());
+        let (run, next) = (self.worker_session.run(), self.worker_session.state().next_sequence());
         for (draft, sequence) in opening.iter().zip(next..) {
             conversation.apply(&draft.payload, (run, sequence));
         }
@@ -94,7 +94,8 @@ impl Worker {
     pub(crate) async fn request_for(&self, chosen: &ChosenModel, key: Option<Secret>) -> Arc<Request> {
         let mut pictures = None;
         if chosen.can(Capability::Images) {
-            pictures = Some(self.agent.fetch_pictures(&self.desk, &self.conversation.pictures()).await);
+            pictures =
+                Some(self.agent.fetch_pictures(&self.worker_session, &self.conversation.pictures()).await);
         }
         let instructions = self.workspace_message().map(|text| Message::User(vec![Part::Text(text)]));
         let messages = instructions.into_iter().chain(self.conversation.messages(pictures.as_ref()));
@@ -104,7 +105,7 @@ impl Worker {
             messages: messages.collect(),
             tools: self.tools_for(chosen),
             streams_call_inputs: self.agent.settings.experimental.input_deltas,
-            max_output_tokens: self.order.max_output_tokens.unwrap_or(limits::OUTPUT_TOKENS_DEFAULT),
+            max_output_tokens: self.config.max_output_tokens.unwrap_or(limits::OUTPUT_TOKENS_DEFAULT),
             key,
         })
     }
@@ -138,13 +139,13 @@ impl Worker {
     /// The API key of the session or of its agent, if it replaces the key of the provider. `Err`: the key of the
     /// session can no longer be read.
     pub(crate) async fn key(&self) -> WorkResult<Result<Option<Secret>, String>> {
-        let Some(option) = self.order.secrets.get(&Purpose::ApiKey) else { return Ok(Ok(None)) };
+        let Some(option) = self.config.secrets.get(&Purpose::ApiKey) else { return Ok(Ok(None)) };
         let mut chosen = None;
-        if let Some(session) = self.desk.state().session_id() {
-            chosen = match self.desk.write().secret_option(session, option).await {
+        if let Some(session) = self.worker_session.state().session_id() {
+            chosen = match self.worker_session.write().secret_option(session, option).await {
                 Ok(chosen) => chosen,
                 Err(Error::Failed(failure)) if failure.code == Code::StoreCorrupt => {
-                    let run = self.desk.run();
+                    let run = self.worker_session.run();
                     tracing::warn!(%run, option, why = failure.message, "a secret option cannot be read");
                     return Ok(Err(format!(
                         "the value of the option {option} can no longer be read; set it again"

@@ -24,7 +24,7 @@ impl Worker {
             return Ok(place);
         }
         let waiting = self.join_queue(&places, TOOLS, &mut Vec::new()).await?;
-        let mut watch = self.desk.watch();
+        let mut watch = self.worker_session.watch();
         tokio::select! {
             biased;
             () = watch.ended() => Err(WorkerExit::Ended),
@@ -36,7 +36,7 @@ impl Worker {
     /// so the run lends its work slot to other runs. Waiting runs use memory, so their number is limited.
     pub(crate) async fn server_place(&mut self, opening: &mut Vec<Draft>) -> WorkResult<()> {
         let servers = &self.agent.settings.mcp;
-        if self.server_place.is_some() || !servers.starts_any(self.order.tools.as_deref()) {
+        if self.server_place.is_some() || !servers.starts_any(self.config.tools.as_deref()) {
             return Ok(());
         }
         let places = servers.places().clone();
@@ -45,8 +45,8 @@ impl Worker {
             return Ok(());
         }
         let waiting = self.join_queue(&places, SERVERS, opening).await?;
-        let mut watch = self.desk.watch();
-        let lent = (waiting.place <= limits::MCP_LENDERS_MAX).then(|| self.desk.lend_slot());
+        let mut watch = self.worker_session.watch();
+        let lent = (waiting.place <= limits::MCP_LENDERS_MAX).then(|| self.worker_session.lend_slot());
         let place = tokio::select! {
             biased;
             () = watch.ended() => return Err(WorkerExit::Ended),

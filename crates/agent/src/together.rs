@@ -84,7 +84,7 @@ impl Worker {
         }
         let outcomes: Vec<_> = calls.iter().map(|call| call.ended.clone()).collect();
         let (world, redactor, artifacts) =
-            (self.desk.world().clone(), self.desk.redactor().clone(), self.artifacts());
+            (self.worker_session.world().clone(), self.worker_session.redactor().clone(), self.artifacts());
         let (cancel_sender, cancel) = Cancel::new();
         let (sender, mut reports) = mpsc::channel(limits::READ_REPORTS_QUEUED_MAX);
         let start = |at: usize| {
@@ -121,7 +121,7 @@ impl Worker {
         let mut running: FuturesUnordered<_> = (0..places.len()).map(&start).collect();
         let mut waiting: VecDeque<usize> = (places.len()..calls.len()).collect();
         let mut after: FuturesUnordered<BoxFuture<'static, Vec<Draft>>> = FuturesUnordered::new();
-        let mut watch = self.desk.watch();
+        let mut watch = self.worker_session.watch();
         // Why nothing more is reported, and how long the remaining calls may take to end.
         let mut stopping: Option<(WorkerExit, Instant)> = None;
         while !running.is_empty() || !after.is_empty() {
@@ -169,7 +169,7 @@ impl Worker {
 
     /// Appends the events of one call, and confirms them.
     async fn append(&mut self, CallDrafts { drafts, reply_to }: CallDrafts) -> WorkResult<()> {
-        let appended = self.desk.report(drafts).await;
+        let appended = self.worker_session.report(drafts).await;
         // A call that no longer waits has ended.
         reply_to.send(appended.as_ref().map(|events| first_sequence(events)).map_err(|_| RunLost)).ok();
         let events: Vec<_> = without_output(appended?).collect();

@@ -55,15 +55,15 @@ impl Worker {
         self.end_with_parent().await?;
         // All calls of the previous turn are settled here, even if the run ends now.
         if self.completed_since_checkpoint {
-            let checkpoint = CheckpointSaved::new(self.desk.mint("ckpt_"));
+            let checkpoint = CheckpointSaved::new(self.worker_session.mint("ckpt_"));
             self.record_files(&checkpoint.checkpoint_id).await;
             opening.push(Payload::RunCheckpointSaved(Box::new(checkpoint)).into());
         }
         if self.end_if_exhausted(&mut opening).await? {
             return Ok(());
         }
-        let most = self.order.max_turns.unwrap_or(limits::TURNS_DEFAULT);
-        if self.desk.state().turns_completed() >= most {
+        let most = self.config.max_turns.unwrap_or(limits::TURNS_DEFAULT);
+        if self.worker_session.state().turns_completed() >= most {
             let message = format!("the model did not finish within {most} turns");
             return self.fail_after(opening, "turn_limit", message).await;
         }
@@ -118,7 +118,7 @@ impl Worker {
 
     /// Why no further turn can start, in a run that is close to the limits of the rules.
     fn full_message(&self) -> Option<String> {
-        let room = self.desk.state().remaining_limits();
+        let room = self.worker_session.state().remaining_limits();
         let is_full = room.turns <= limits::ATTEMPTS_MAX
             || room.calls < limits::MODEL_CALLS_MAX as u64
             || room.prompts < limits::CALLS_PER_TURN_MAX as u64;
@@ -129,7 +129,7 @@ impl Worker {
 
     /// Reports `opening` and `turn.started`.
     async fn begin(&mut self, chosen: &ChosenModel, mut opening: Vec<Draft>, tokens: u64) -> WorkResult<u64> {
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         let index = state.retry_turn().unwrap_or_else(|| state.next_turn_index());
         let mut started = turn_started(chosen, index, tokens);
         self.add_instructions(chosen, &mut started).await;
@@ -145,14 +145,15 @@ impl Worker {
         request: &Arc<Request>,
         index: u64,
     ) -> WorkResult<AttemptOutcome> {
-        let redactor = self.desk.redactor().clone();
-        let mut blocks = ResponseBlocks::new(index, self.desk.state().next_block(), redactor);
-        blocks.logs_thinking = self.order.thinking;
+        let redactor = self.worker_session.redactor().clone();
+        let mut blocks = ResponseBlocks::new(index, self.worker_session.state().next_block(), redactor);
+        blocks.logs_thinking = self.config.thinking;
         blocks.key = request.key.as_ref().and_then(Secret::redactor);
-        blocks.inputs =
-            request.streams_call_inputs.then(|| CallInputs::new(index, self.desk.redactor().clone()));
+        blocks.inputs = request
+            .streams_call_inputs
+            .then(|| CallInputs::new(index, self.worker_session.redactor().clone()));
         let mut reply = chosen.provides.begin(request.clone());
-        let mut watch = self.desk.watch();
+        let mut watch = self.worker_session.watch();
         let images = ModelImages::new(self.agent.settings.experimental.images);
         let mut output = ModelOutput { images, ..ModelOutput::default() };
         let mut is_logged = false;
@@ -179,7 +180,7 @@ impl Worker {
                 break;
             }
             is_logged = true;
-            let mut drafts = blocks.take_drafts_with_inputs(|| self.desk.mint("call_"));
+            let mut drafts = blocks.take_drafts_with_inputs(|| self.worker_session.mint("call_"));
             if output.has_usage_to_log(logged_usage) {
                 // Logged usage counts even if the end of the turn is never recorded.
                 logged_usage = output.usage;
@@ -187,7 +188,8 @@ impl Worker {
             }
             // Pieces that arrive during the report are batched.
             let events =
-                receive_during(self.desk.report(drafts), &mut *reply, &mut blocks, &mut output).await?;
+                receive_during(self.worker_session.report(drafts), &mut *reply, &mut blocks, &mut output)
+                    .await?;
             self.apply_events(&events);
         }
         let ModelOutput { calls, end, usage, adjusted, images } = output;
@@ -230,7 +232,7 @@ impl Worker {
             return Ok(true);
         }
         // Open texts end as aborted.
-        drafts.extend(self.desk.state().cut_texts().into_iter().map(Draft::from));
+        drafts.extend(self.worker_session.state().cut_texts().into_iter().map(Draft::from));
         let spent = self.spent(chosen, usage);
         let end = if retries { TurnEnd::Retried } else { TurnEnd::Failed };
         let exceeded = usage.is_reported() && self.tick(&mut drafts, spent, end).await?;
@@ -254,7 +256,7 @@ impl Worker {
     async fn pause(&self, attempt: u64, retry_after: Option<Duration>) {
         let doubled = 1_u32 << attempt.saturating_sub(1).min(8);
         let wait = retry_after.unwrap_or(limits::BACK_OFF * doubled);
-        let mut watch = self.desk.watch();
+        let mut watch = self.worker_session.watch();
         tokio::select! {
             biased;
             () = watch.ended() => {}
@@ -273,9 +275,9 @@ impl Worker {
         let TurnResponse { mut blocks, mut calls, stop, usage, mut adjusted, images } = *response;
         for call in &mut calls {
             call.name =
-                self.agent.client_tool_of(&self.order, &call.name).unwrap_or(std::mem::take(&mut call.name));
+                self.agent.client_tool_of(&self.config, &call.name).unwrap_or(std::mem::take(&mut call.name));
         }
-        let mut drafts = blocks.take_drafts_with_inputs(|| self.desk.mint("call_"));
+        let mut drafts = blocks.take_drafts_with_inputs(|| self.worker_session.mint("call_"));
         if !self.store_model_images(index, images, &mut drafts).await {
             adjusted.insert(adjusted::IMAGE_DROPPED);
         }
@@ -342,7 +344,7 @@ impl Worker {
     ) -> (ToolCallProposed, Value) {
         let original = read_input(&call.input);
         let input = Json::of(&original).unwrap_or_else(|_| empty_object());
-        let id = id.unwrap_or_else(|| self.desk.mint("call_"));
+        let id = id.unwrap_or_else(|| self.worker_session.mint("call_"));
         let name = tool_name(&call.name);
         if name != call.name {
             adjusted.insert(adjusted::TOOL_NAME_SHORTENED);

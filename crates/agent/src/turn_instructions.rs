@@ -28,7 +28,7 @@ impl Worker {
 
     /// The system prompt of the run's configuration, else of the server's configuration, else the recorded default.
     pub(crate) fn base_system_prompt(&self) -> Option<String> {
-        let configured = self.order.system.as_deref().or_else(|| self.agent.system());
+        let configured = self.config.system.as_deref().or_else(|| self.agent.system());
         let recorded = || {
             let all = self.instructions.as_deref().unwrap_or_default();
             all.iter().find(|entry| entry.source == InstructionSource::Default)?.text.as_deref()
@@ -42,19 +42,19 @@ impl Worker {
     }
 
     fn default_prompt(&self, chosen: &ChosenModel) -> Option<Instruction> {
-        if self.order.system.is_some() || self.agent.system().is_some() {
+        if self.config.system.is_some() || self.agent.system().is_some() {
             return None;
         }
         let tools = self.tools_for(chosen);
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let in_place = self.queued.workspace_mode.as_deref() == Some(IN_PLACE);
-        let workspace = match self.order.workspace_source {
+        let workspace = match self.config.workspace_source {
             _ if !self.needs_workspace() => WorkspaceFacts::None,
             _ if in_place => WorkspaceFacts::InPlace,
             Some(_) => WorkspaceFacts::Copy,
             None => WorkspaceFacts::Empty,
         };
-        let commands = self.agent.command_facts(&self.order, &names);
+        let commands = self.agent.command_facts(&self.config, &names);
         let text = default_system(&SystemFacts { tools: &names, workspace, commands });
         let mut prompt = instructions::entry(InstructionSource::Default, text.len() as u64);
         prompt.sha256 = Some(instructions::sha256(text.as_bytes()));
@@ -64,7 +64,7 @@ impl Worker {
 
     async fn workspace_instructions(&self) -> WorkspaceInstructions {
         let terms = self.terms.as_ref().filter(|_| self.needs_workspace());
-        let Some(terms) = terms.filter(|_| self.agent.reads_instructions(&self.order)) else {
+        let Some(terms) = terms.filter(|_| self.agent.reads_instructions(&self.config)) else {
             return WorkspaceInstructions::default();
         };
         let root = terms.root.clone();
@@ -72,10 +72,10 @@ impl Worker {
             Ok(instructions::read(&Root::open(&root)?))
         };
         let incomplete = || WorkspaceInstructions { is_incomplete: true, ..WorkspaceInstructions::default() };
-        match self.desk.world().tasks.block(Kind::Effect, read).await {
+        match self.worker_session.world().tasks.block(Kind::Effect, read).await {
             Ok(Ok(found)) => found,
             Ok(Err(why)) => {
-                let run = self.desk.run();
+                let run = self.worker_session.run();
                 tracing::warn!(
                     %run, %why,
                     "the instruction files of a workspace cannot be read; the run continues without them"

@@ -29,9 +29,9 @@ use crate::workspace::claims::Claim;
 /// The execution of one run.
 pub(crate) struct Worker {
     pub(crate) agent: Agent,
-    pub(crate) desk: WorkerSession,
+    pub(crate) worker_session: WorkerSession,
     pub(crate) queued: Arc<Queued>,
-    pub(crate) order: RunConfig,
+    pub(crate) config: RunConfig,
     pub(crate) conversation: Conversation,
     /// The number of earlier runs in the conversation, whether all have ended, and when the log was read.
     pub(crate) earlier: Option<(usize, bool, Instant)>,
@@ -102,23 +102,26 @@ pub(crate) type WorkResult<T> = Result<T, WorkerExit>;
 
 impl Worker {
     /// Works until no work is outstanding. Returns the desk unless the run has to be retried.
-    pub(crate) async fn work(agent: Agent, desk: WorkerSession) -> Option<WorkerSession> {
-        let run = desk.run();
-        let Some(queued) = desk.state().queued().cloned() else { return Some(desk) };
-        let order = match RunConfig::from_json(queued.config.as_ref()) {
-            Ok(order) => order,
+    pub(crate) async fn work(agent: Agent, worker_session: WorkerSession) -> Option<WorkerSession> {
+        let run = worker_session.run();
+        let Some(queued) = worker_session.state().queued().cloned() else { return Some(worker_session) };
+        let config = match RunConfig::from_json(queued.config.as_ref()) {
+            Ok(config) => config,
             Err(why) => {
                 // Only the server writes it, so another release did.
                 tracing::warn!(%run, %why, "the configuration of a run cannot be read; the run fails");
-                return Worker::give_up(desk, &format!("the configuration of the run cannot be read: {why}"))
-                    .await;
+                return Worker::give_up(
+                    worker_session,
+                    &format!("the configuration of the run cannot be read: {why}"),
+                )
+                .await;
             }
         };
         let mut worker = Worker {
             agent,
-            desk,
+            worker_session,
             queued,
-            order,
+            config,
             conversation: Conversation::default(),
             earlier: None,
             next_sequence: 0,
@@ -146,11 +149,11 @@ impl Worker {
         match result {
             Ok(()) | Err(WorkerExit::Ended | WorkerExit::TakenOver) => Some(worker.hand_back()),
             Err(WorkerExit::Refused(rejection)) => {
-                let sequence = worker.desk.state().next_sequence();
+                let sequence = worker.worker_session.state().next_sequence();
                 tracing::error!(%run, sequence, %rejection, rule = ?rejection.rule, type_name = ?rejection.type_name,
                     "a report breaks the rules; the run fails");
                 let message = format!("an event of the server itself was rejected: {rejection}");
-                Worker::give_up(worker.desk, &message).await
+                Worker::give_up(worker.worker_session, &message).await
             }
             Err(WorkerExit::Failed(error)) => {
                 tracing::warn!(%run, %error, "a run cannot continue now; retrying");
@@ -161,11 +164,11 @@ impl Worker {
 
     async fn run_loop(&mut self) -> WorkResult<()> {
         if self.needs_setup() {
-            self.desk.wait_until_started().await?;
+            self.worker_session.wait_until_started().await?;
         }
         self.load_history().await?;
         loop {
-            let work = outstanding(self.desk.state()).work;
+            let work = outstanding(self.worker_session.state()).work;
             match work.first() {
                 None => return Ok(()),
                 Some(Work::Start) => self.start().await?,
@@ -178,20 +181,20 @@ impl Worker {
 
     /// Whether the run needs its attachments, its secrets or a workspace before the first report.
     fn needs_setup(&self) -> bool {
-        self.lacks_workspace() || !self.order.secrets.is_empty() || !self.order.attachments.is_empty()
+        self.lacks_workspace() || !self.config.secrets.is_empty() || !self.config.attachments.is_empty()
     }
 
     /// Reads the earlier conversation and the events of the run.
     async fn load_history(&mut self) -> WorkResult<()> {
         let mut events = Vec::new();
-        self.desk.history(|event| events.push(event.clone())).await?;
-        if self.desk.state().kind() == RunKind::AgentLoop {
+        self.worker_session.history(|event| events.push(event.clone())).await?;
+        if self.worker_session.state().kind() == RunKind::AgentLoop {
             let resumed = events.first().and_then(|event| match event.payload() {
                 Payload::RunResumedFromEvent(resumed) => agent::resume_point(resumed),
                 _ => None,
             });
             self.resumed = resumed;
-            match self.agent.earlier_conversation(&self.desk, resumed).await {
+            match self.agent.earlier_conversation(&self.worker_session, resumed).await {
                 Ok(EarlierConversation { conversation, runs, is_final, read_at }) => {
                     (self.conversation, self.earlier) = (conversation, Some((runs, is_final, read_at)));
                 }
@@ -207,24 +210,25 @@ impl Worker {
     async fn fail_if_damaged(&mut self, left: WorkerExit) -> WorkResult<()> {
         let WorkerExit::Failed(error) = &left else { return Err(left) };
         let Some(damaged) = agent::damaged_events(error) else { return Err(left) };
-        let run = self.desk.run();
+        let run = self.worker_session.run();
         tracing::error!(%run, %error, "the conversation before a run is damaged; the run fails");
         let message = format!(
             "the conversation before this run cannot be read: {damaged}; restore the store from a backup, or start \
              a new session"
         );
-        self.desk.fail(Code::RunDamaged.as_str(), message, false).await
+        self.worker_session.fail(Code::RunDamaged.as_str(), message, false).await
     }
 
     /// Returns the desk. Caches the conversation of an ended run for the next run of its session.
     fn hand_back(self) -> WorkerSession {
-        let Worker { agent, desk, conversation, earlier, next_sequence, .. } = self;
-        let is_complete = desk.state().is_ended() && next_sequence == desk.state().next_sequence();
+        let Worker { agent, worker_session, conversation, earlier, next_sequence, .. } = self;
+        let is_complete =
+            worker_session.state().is_ended() && next_sequence == worker_session.state().next_sequence();
         if let Some((runs, is_final, read_at)) = earlier.filter(|_| is_complete) {
             let earlier = EarlierConversation { conversation, runs, is_final, read_at };
-            agent.cache_conversation(&desk, earlier);
+            agent.cache_conversation(&worker_session, earlier);
         }
-        desk
+        worker_session
     }
 
     /// Updates the worker's memory with events of the run.
@@ -281,7 +285,7 @@ impl Worker {
                 _ => {}
             }
         }
-        let state = self.desk.state();
+        let state = self.worker_session.state();
         self.originals.retain(|call, _| state.call(call).is_some());
         self.invoked.retain(|call, _| state.call(call).is_some());
         self.allowed.retain(|call, _| state.call(call).is_some());
@@ -303,12 +307,12 @@ impl Worker {
                         self.refused = RefusedContext::default();
                     }
                 }
-                self.order = self.order.changed(change);
+                self.config = self.config.changed(change);
                 // Tools and system prompt may have changed.
                 self.instructions = None;
             }
             Err(why) => {
-                let run = self.desk.run();
+                let run = self.worker_session.run();
                 tracing::warn!(
                     %run, %why,
                     "changed settings of an application cannot be read; the earlier settings stay in effect"
@@ -325,7 +329,7 @@ impl Worker {
     /// Refuses proposed calls and fails invoked ones, because the run cannot continue.
     pub(crate) fn refuse_all(&self, code: &'static str, message: &str) -> Vec<Draft> {
         let mut drafts = Vec::new();
-        for (id, call) in self.desk.state().open_calls() {
+        for (id, call) in self.worker_session.state().open_calls() {
             let name = call.tool_name.as_deref().unwrap_or_default().to_owned();
             drafts.push(match call.stage {
                 CallStage::Invoked(_) => {
@@ -345,7 +349,7 @@ impl Worker {
 
     /// Reports events and applies them.
     pub(crate) async fn report(&mut self, drafts: Vec<Draft>) -> WorkResult<()> {
-        let events = self.desk.report(drafts).await?;
+        let events = self.worker_session.report(drafts).await?;
         self.apply_events(&events);
         Ok(())
     }
