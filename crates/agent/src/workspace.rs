@@ -333,10 +333,17 @@ impl Workspaces {
 
     /// Deletes a copy, if it exists. Blocks.
     pub(crate) fn remove(&self, owner: &str) -> io::Result<()> {
-        match std::fs::remove_dir_all(self.home.join(owner)) {
-            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
-            _ => Ok(()),
+        let workspace_dir = self.home.join(owner);
+        // Without its mark, a copy of which only a part could be deleted is made again and never used.
+        for deleted in
+            [std::fs::remove_file(workspace_dir.join(READY_MARK)), std::fs::remove_dir_all(&workspace_dir)]
+        {
+            match deleted {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     /// Deletes the copy of a task or session, and those of its branches. Blocks.

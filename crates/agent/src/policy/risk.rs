@@ -527,10 +527,16 @@ fn system_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
 
 /// Whether a command of the network only reaches this machine, which in a sandbox is its own.
 fn is_local(args: &[&str]) -> bool {
-    args.iter().any(|arg| {
-        let host = arg.split("://").last().unwrap_or(arg).split(['/', ':']).next().unwrap_or_default();
+    let is_here = |address: &str| {
+        let host = address.split('/').next().and_then(|host| host.rsplit('@').next()).unwrap_or_default();
+        let host = host.split(':').next().unwrap_or_default();
         matches!(host, "localhost" | "127.0.0.1" | "0.0.0.0" | "[")
-    })
+    };
+    let addresses: Vec<&str> = args.iter().filter_map(|arg| Some(arg.split_once("://")?.1)).collect();
+    match addresses[..] {
+        [] => args.iter().any(|arg| is_here(arg)),
+        _ => addresses.iter().all(|address| is_here(address)),
+    }
 }
 
 /// Whether a client of the network sends more than a request for a file, or runs a program for the other side.
@@ -647,11 +653,9 @@ fn remote_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
             _ => PUBLISHES,
         },
         "gh" | "glab" => {
-            if has("view") || has("list") || has("status") || has("diff") {
-                READS
-            } else {
-                PUBLISHES
-            }
+            let words: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+            let reads = matches!(words[..], [_, "view" | "list" | "status" | "diff" | "checks", ..]);
+            if reads || matches!(words[..], ["status", ..]) { READS } else { PUBLISHES }
         }
         "aws" | "gcloud" | "az" | "doctl" | "fly" | "heroku" | "vercel" | "netlify" => PUBLISHES,
         _ => return None,
@@ -687,17 +691,24 @@ fn reader_writes(name: &str, args: &[&str]) -> bool {
         "rg" => starts("--pre") || starts("--hostname-bin"),
         // Long options may be abbreviated, and short ones joined.
         "sort" => starts("--o") || starts("--co") || flag(args, 'o', "--output"),
-        "tree" => starts("-o") || starts("--output"),
-        "uniq" => args.iter().filter(|arg| !arg.starts_with('-')).count() > 1,
+        "tree" => flag(args, 'o', "--output"),
+        "uniq" => args.iter().filter(|arg| is_operand(arg)).count() > 1,
+        "xxd" => args.iter().filter(|arg| is_operand(arg)).count() > 1 || flag(args, 'r', "-revert"),
         "date" => starts("-s") || starts("--set"),
         "file" => starts("-C"),
         "less" | "more" => {
             args.iter().any(|arg| arg.starts_with('+') && arg.contains(['!', '|']))
                 || flag(args, 'o', "--log-file")
+                || flag(args, 'O', "--LOG-FILE")
         }
-        "man" => starts("-P") || starts("--pager"),
+        "man" => starts("-P") || starts("--pag") || starts("-H") || starts("--html"),
         _ => false,
     }
+}
+
+/// Whether an argument is no option. A single dash is standard input or output.
+fn is_operand(arg: &str) -> bool {
+    !arg.starts_with('-') || arg == "-"
 }
 
 fn flag(args: &[&str], short: char, long: &str) -> bool {
@@ -722,10 +733,17 @@ fn git(args: &[&str]) -> Risk {
                 twisted = true;
                 rest = after.get(1..).unwrap_or_default();
             }
-            option if option.starts_with('-') => {
-                twisted |= option.starts_with("--exec-path=");
+            option
+                if option.starts_with("--") && option.contains('=')
+                    || option.starts_with("-c")
+                    || takes_no_value(option) =>
+            {
+                twisted |=
+                    ["--exec-path=", "--config-env=", "-c"].iter().any(|start| option.starts_with(start));
                 rest = after;
             }
+            // Which word is the verb is not known.
+            option if option.starts_with('-') => return UNJUDGED,
             _ => break,
         }
     }
@@ -740,7 +758,7 @@ fn git(args: &[&str]) -> Risk {
         "svn" | "p4" | "lfs" | "subtree" | "annex" if args.iter().take(2).any(|arg| sends(&arg)) => PUBLISHES,
         "credential" => CREDENTIALS,
         "reset" if long("--hard") || long("--merge") || long("--keep") => DISCARDS,
-        "clean" if flag(args, 'n', "--dry-run") => READS,
+        "clean" if cleans_nothing(args) => READS,
         "clean" => DISCARDS,
         "filter-branch" | "filter-repo" | "update-ref" | "prune" => FORGETS,
         "checkout" if discards_files(args) => DISCARDS,
@@ -765,13 +783,54 @@ fn git(args: &[&str]) -> Risk {
             if runs { UNKNOWN } else { READS }
         }
         "branch" | "tag" | "remote" | "stash" | "config" if !names && *verb != "stash" => READS,
-        "stash" if has("list") || has("show") => READS,
+        "stash" if matches!(args.first(), Some(&("list" | "show"))) => READS,
         "config" if starts("--get") || has("--list") || has("-l") => READS,
         "add" | "commit" | "branch" | "tag" | "stash" | "switch" | "checkout" | "merge" | "rebase"
         | "cherry-pick" | "revert" | "restore" | "reset" | "mv" | "rm" | "init" | "notes" => RECORDS,
         _ => UNKNOWN,
     };
     if twisted && risk.0 == RiskLevel::Low { UNKNOWN } else { risk }
+}
+
+/// Whether a global option of git takes no value.
+fn takes_no_value(option: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "-p",
+        "-P",
+        "-v",
+        "-h",
+        "--paginate",
+        "--no-pager",
+        "--bare",
+        "--version",
+        "--help",
+        "--exec-path",
+        "--html-path",
+        "--man-path",
+        "--info-path",
+        "--no-replace-objects",
+        "--no-lazy-fetch",
+        "--no-optional-locks",
+        "--no-advice",
+        "--literal-pathspecs",
+        "--glob-pathspecs",
+        "--noglob-pathspecs",
+        "--icase-pathspecs",
+    ];
+    NAMES.contains(&option)
+}
+
+/// Whether `git clean` only lists. Any option that may hide or undo the dry run counts as deleting.
+fn cleans_nothing(args: &[&str]) -> bool {
+    let letters = |arg: &str| arg.strip_prefix('-').filter(|rest| !rest.starts_with('-')).map(str::to_owned);
+    let is_known = |arg: &&str| {
+        *arg == "--dry-run"
+            || !arg.starts_with('-')
+            || letters(arg).is_some_and(|letters| letters.chars().all(|char| "ndxXqf".contains(char)))
+    };
+    let is_dry =
+        |arg: &&str| *arg == "--dry-run" || letters(arg).is_some_and(|letters| letters.contains('n'));
+    args.iter().all(|arg| is_known(&arg)) && args.iter().any(|arg| is_dry(&arg))
 }
 
 /// Whether `git checkout` replaces files: with a path, or a revision and paths. A single word with an extension is

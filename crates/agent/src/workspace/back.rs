@@ -213,6 +213,16 @@ impl ApplyPlan<'_> {
                 _ => plan.skipped.push(change),
             }
         }
+        // A folder with something that stays cannot be replaced by a file.
+        let stays = |change: &Change| {
+            change.before == Some(EntryState::Folder)
+                && change.after.as_ref().is_some_and(|after| *after != EntryState::Folder)
+                && plan.skipped.iter().any(|skipped| skipped.path.starts_with(&change.path))
+        };
+        let staying: BTreeSet<PathBuf> =
+            plan.writes.iter().filter(|change| stays(change)).map(|change| change.path.clone()).collect();
+        plan.writes.retain(|change| !staying.contains(&change.path));
+        plan.skipped.extend(changes.iter().filter(|change| staying.contains(&change.path)));
         plan
     }
 }

@@ -77,7 +77,8 @@ impl BaseContent<'_> {
                 continue;
             }
             let to = self.kept_path(digest);
-            if to.exists() {
+            // A torn file of a crash is written again.
+            if self.has(state) {
                 continue;
             }
             let mut bytes = Vec::new();

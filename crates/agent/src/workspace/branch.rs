@@ -128,7 +128,9 @@ fn add_and_commit(
         let mut input = tempfile(workspace_dir)?;
         input.write_all(&file.bytes)?;
         input.rewind()?;
-        let blob = run_git(repository, &["hash-object", "-w", "--no-filters", "--stdin"], Some(input))?;
+        // As `git add` does for the others: line ends are normalized, and no program runs.
+        let name = path.to_string_lossy();
+        let blob = run_git(repository, &["hash-object", "-w", "--path", &name, "--stdin"], Some(input))?;
         let mode = if file.mode == FileMode::Executable { "100755" } else { "100644" };
         let mut entry = OsString::from(format!("{mode},{blob},"));
         entry.push(path);

@@ -90,6 +90,18 @@ fn a_conflict_is_shown_and_does_not_block_other_changes() {
 }
 
 #[test]
+fn a_folder_with_a_conflict_in_it_is_not_replaced_and_the_rest_is_applied() {
+    let project = CopiedProject::make();
+    std::fs::remove_dir_all(project.copy.join("d")).unwrap();
+    std::fs::write(project.copy.join("d"), "a file now").unwrap();
+    std::fs::write(project.copy.join("a"), "two\n").unwrap();
+    std::fs::write(project.source.join("d/in"), "of the folder").unwrap();
+    project.apply_to(&to(&[], Conflicts::Skip)).unwrap();
+    assert_eq!(std::fs::read(project.source.join("a")).unwrap(), b"two\n");
+    assert_eq!(std::fs::read(project.source.join("d/in")).unwrap(), b"of the folder");
+}
+
+#[test]
 fn only_selected_paths_are_applied() {
     let project = CopiedProject::make();
     project.change();
