@@ -36,6 +36,8 @@ export class Prompts {
     document.addEventListener('visibilitychange', () => {
       if (!document.hidden) this.disarm([...this.shown.values()]);
     });
+    // A message above the prompts moves them.
+    new ResizeObserver(() => this.disarm([...this.shown.values()])).observe(byId('trouble'));
   }
 
   count() {

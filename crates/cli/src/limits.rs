@@ -7,6 +7,9 @@ pub(crate) use recount_command_line::limits::COLUMNS_DEFAULT;
 /// Bytes of a line that a person types as an answer; a longer one is read as several.
 pub(crate) const TYPED_BYTES_MAX: usize = 64 * 1024;
 
+/// How long input is read and dropped before a prompt is shown; what arrives later is its answer.
+pub(crate) const DISCARD_WAIT: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// How long before its start a report looks for runs that were still at work; those of longer ago are not in it.
 pub(crate) const TODAY_LOOKBACK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 

@@ -75,7 +75,7 @@ pub(super) struct Subscription {
     pub(super) present_until_ms: u64,
     /// When it is removed, unless it has a reader.
     pub(super) forget_at_ms: u64,
-    /// Whether its reader gets only what is left in the log.
+    /// Whether its reader gets only the rest of the log.
     pub(super) ending: bool,
 }
 

@@ -3,11 +3,14 @@
 //! Start at [`command_risk`]. The result is advice for approvers and policies, and **no security boundary**: a command
 //! can hide what it does; the sandbox restricts commands. Pure. An unknown command is neither harmless nor grave.
 
+mod git;
+
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 
 use std::path::{Component, Path};
 
+use self::git::{git, git_folders};
 use crate::policy::command::programs::is_reader;
 use crate::policy::command::{Command, CommandLine, Word, base, is_installed, twists};
 use crate::policy::{Setting, WorkspaceMode};
@@ -119,17 +122,21 @@ pub(crate) fn line_risk(line: &CommandLine, setting: Option<&Setting>) -> (Risk,
         }
     };
     let fetches = line.commands.iter().any(|command| matches!(name(command), "curl" | "wget"));
+    let mut folder = String::new();
     for command in &line.commands {
         if fetches && runs_its_input(command) {
             take(RUNS_FOREIGN);
         } else if !command.wraps || command.raised {
-            take(of(command, root));
+            take(of(command, &folder, root));
+        }
+        if matches!(name(command), "cd" | "pushd") {
+            folder = within(&folder, folder_argument(command));
         }
     }
     for target in &line.redirects {
         take(if is_device(target) {
             DESTROYS
-        } else if leaves(target, root) {
+        } else if leaves(target, root) || leaves(&within(&folder, target), root) {
             OUTSIDE
         } else {
             CHANGES
@@ -166,9 +173,11 @@ fn leaves(text: &str, root: Option<&Path>) -> bool {
 
 /// The files that a program changes, of its arguments.
 fn changed<'a>(name: &str, args: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
-    let only_last = matches!(name, "cp" | "install" | "ln");
-    let files =
-        args.iter().map(|arg| arg.strip_prefix("of=").unwrap_or(arg)).filter(|arg| !arg.starts_with('-'));
+    let names_target = args.iter().any(|arg| arg.starts_with("-t") || arg.starts_with("--target"));
+    let only_last = matches!(name, "cp" | "install" | "ln") && !names_target;
+    let value =
+        |arg: &&'a str| ["of=", "--target-directory="].iter().find_map(|start| arg.strip_prefix(start));
+    let files = args.iter().map(move |arg| value(arg).unwrap_or(arg)).filter(|arg| !arg.starts_with('-'));
     let skipped = if only_last { files.clone().count().saturating_sub(1) } else { 0 };
     files.skip(skipped)
 }
@@ -219,7 +228,30 @@ fn is_device(path: &str) -> bool {
     path.starts_with("/dev/") && !matches!(path, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty")
 }
 
-fn of(command: &Command, root: Option<&Path>) -> Risk {
+/// The argument of `cd`; without one it goes to the home folder. A folder that is known only when it runs counts as the
+/// same one.
+fn folder_argument(command: &Command) -> &str {
+    let mut folders = command.words.iter().skip(1).filter(|word| !word.starts_with('-'));
+    match folders.next() {
+        Some(folder) if folder.starts_with('~') || folder.starts_with("$HOME") => "~",
+        Some(folder) if folder.is_dynamic() => ".",
+        Some(folder) => folder,
+        None if command.words.len() > 1 => ".",
+        None => "~",
+    }
+}
+
+/// A path as seen from the folder in which the line started.
+fn within(folder: &str, path: &str) -> String {
+    if folder.is_empty() || path.starts_with(['/', '~']) {
+        path.to_owned()
+    } else {
+        format!("{folder}/{path}")
+    }
+}
+
+/// Assesses one command, which runs in `folder` as seen from the start of the line.
+fn of(command: &Command, folder: &str, root: Option<&Path>) -> Risk {
     if command.raised {
         return RAISES;
     }
@@ -228,9 +260,18 @@ fn of(command: &Command, root: Option<&Path>) -> Risk {
     let name = name(command);
     let mut risk =
         if depends_on_dynamic_word(name, &command.words[1..]) { UNJUDGED } else { by_name(name, &args) };
-    if names_credentials(&args, root) {
+    let is_outside = |path: &str| leaves(&within(folder, path), root);
+    let acts_outside = match name {
+        "git" => is_outside(".") || git_folders(&args).any(is_outside),
+        _ if is_about_files(risk) => changed(name, &args).any(is_outside),
+        _ => is_outside("."),
+    };
+    let paths: Vec<String> = args.iter().map(|arg| within(folder, arg)).collect();
+    if names_credentials(&args, root)
+        || names_credentials(&paths.iter().map(String::as_str).collect::<Vec<_>>(), root)
+    {
         risk = CREDENTIALS;
-    } else if name != "git" && is_about_files(risk) && changed(name, &args).any(|path| leaves(path, root)) {
+    } else if acts_outside && risk.0 != RiskLevel::Low && risk != UNJUDGED {
         risk = OUTSIDE;
     }
     // A variable may select another program, and another program may have a known name.
@@ -720,131 +761,6 @@ fn flag(args: &[&str], short: char, long: &str) -> bool {
 /// Whether an argument is a long option or its abbreviation, which most programs accept.
 fn is_short_for(arg: &str, long: &str) -> bool {
     arg.len() > 2 && arg.starts_with("--") && long.starts_with(arg)
-}
-
-fn git(args: &[&str]) -> Risk {
-    // Global options of git; some of them select a program to run.
-    let mut rest = args;
-    let mut twisted = false;
-    while let Some((first, after)) = rest.split_first() {
-        match *first {
-            "-C" | "--git-dir" | "--work-tree" | "--namespace" => rest = after.get(1..).unwrap_or_default(),
-            "-c" | "--config-env" => {
-                twisted = true;
-                rest = after.get(1..).unwrap_or_default();
-            }
-            option
-                if option.starts_with("--") && option.contains('=')
-                    || option.starts_with("-c")
-                    || takes_no_value(option) =>
-            {
-                twisted |=
-                    ["--exec-path=", "--config-env=", "-c"].iter().any(|start| option.starts_with(start));
-                rest = after;
-            }
-            // Which word is the verb is not known.
-            option if option.starts_with('-') => return UNJUDGED,
-            _ => break,
-        }
-    }
-    let Some((verb, args)) = rest.split_first() else { return READS };
-    let has = |word: &str| args.contains(&word);
-    let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
-    let long = |option: &str| args.iter().any(|arg| is_short_for(arg, option));
-    let names = args.iter().any(|arg| !arg.starts_with('-'));
-    let sends = |arg: &&str| matches!(*arg, "push" | "submit" | "dcommit");
-    let risk = match *verb {
-        "push" | "send-email" | "request-pull" | "send-pack" | "http-push" => PUBLISHES,
-        "svn" | "p4" | "lfs" | "subtree" | "annex" if args.iter().take(2).any(|arg| sends(&arg)) => PUBLISHES,
-        "credential" => CREDENTIALS,
-        "reset" if long("--hard") || long("--merge") || long("--keep") => DISCARDS,
-        "clean" if cleans_nothing(args) => READS,
-        "clean" => DISCARDS,
-        "filter-branch" | "filter-repo" | "update-ref" | "prune" => FORGETS,
-        "checkout" if discards_files(args) => DISCARDS,
-        "checkout-index" if flag(args, 'f', "--force") => DISCARDS,
-        "read-tree" if has("-u") || long("--reset") => DISCARDS,
-        "switch" if has("-f") || long("--force") || long("--discard-changes") => DISCARDS,
-        "restore" if !has("--staged") || long("--worktree") => DISCARDS,
-        "rm" if flag(args, 'f', "--force") => DISCARDS,
-        "merge" | "rebase" | "cherry-pick" | "revert" | "am" if has("--abort") || has("--skip") => DISCARDS,
-        "submodule" if has("deinit") => DISCARDS,
-        "branch" if has("-D") || has("-f") || has("-M") || has("-C") || long("--force") => FORGETS,
-        "tag" if has("-d") || has("-f") || long("--delete") || long("--force") => FORGETS,
-        "stash" if has("drop") || has("clear") => FORGETS,
-        "reflog" if has("expire") || has("delete") => FORGETS,
-        "gc" if starts("--pr") => FORGETS,
-        "worktree" if has("remove") && (has("-f") || long("--force")) => DISCARDS,
-        "status" | "log" | "show" | "diff" | "blame" | "rev-parse" | "rev-list" | "ls-files" | "ls-tree"
-        | "grep" | "describe" | "shortlog" | "cat-file" | "version" | "help" | "merge-base" | "name-rev"
-        | "check-ignore" => {
-            let runs =
-                starts("--ou") || starts("--ext") || starts("--textc") || starts("--op") || starts("-O");
-            if runs { UNKNOWN } else { READS }
-        }
-        "branch" | "tag" | "remote" | "stash" | "config" if !names && *verb != "stash" => READS,
-        "stash" if matches!(args.first(), Some(&("list" | "show"))) => READS,
-        "config" if starts("--get") || has("--list") || has("-l") => READS,
-        "add" | "commit" | "branch" | "tag" | "stash" | "switch" | "checkout" | "merge" | "rebase"
-        | "cherry-pick" | "revert" | "restore" | "reset" | "mv" | "rm" | "init" | "notes" => RECORDS,
-        _ => UNKNOWN,
-    };
-    if twisted && risk.0 == RiskLevel::Low { UNKNOWN } else { risk }
-}
-
-/// Whether a global option of git takes no value.
-fn takes_no_value(option: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "-p",
-        "-P",
-        "-v",
-        "-h",
-        "--paginate",
-        "--no-pager",
-        "--bare",
-        "--version",
-        "--help",
-        "--exec-path",
-        "--html-path",
-        "--man-path",
-        "--info-path",
-        "--no-replace-objects",
-        "--no-lazy-fetch",
-        "--no-optional-locks",
-        "--no-advice",
-        "--literal-pathspecs",
-        "--glob-pathspecs",
-        "--noglob-pathspecs",
-        "--icase-pathspecs",
-    ];
-    NAMES.contains(&option)
-}
-
-/// Whether `git clean` only lists. Any option that may hide or undo the dry run counts as deleting.
-fn cleans_nothing(args: &[&str]) -> bool {
-    let letters = |arg: &str| arg.strip_prefix('-').filter(|rest| !rest.starts_with('-')).map(str::to_owned);
-    let is_known = |arg: &&str| {
-        *arg == "--dry-run"
-            || !arg.starts_with('-')
-            || letters(arg).is_some_and(|letters| letters.chars().all(|char| "ndxXqf".contains(char)))
-    };
-    let is_dry =
-        |arg: &&str| *arg == "--dry-run" || letters(arg).is_some_and(|letters| letters.contains('n'));
-    args.iter().all(|arg| is_known(&arg)) && args.iter().any(|arg| is_dry(&arg))
-}
-
-/// Whether `git checkout` replaces files: with a path, or a revision and paths. A single word with an extension is
-/// probably a file.
-fn discards_files(args: &[&str]) -> bool {
-    let creates = args.iter().any(|arg| matches!(*arg, "-b" | "-B" | "-t" | "--track" | "--orphan"));
-    let is_file = |arg: &&str| {
-        let extension = Path::new(arg).extension().and_then(|extension| extension.to_str());
-        extension.is_some_and(|extension| extension.chars().all(|char| char.is_ascii_alphabetic()))
-    };
-    let words: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
-    args.iter().any(|arg| matches!(*arg, "--" | "-f" | ".") || is_short_for(arg, "--force"))
-        || args.iter().any(|arg| arg.starts_with("--pathspec-from-file"))
-        || !creates && (words.len() > 1 || words.iter().any(is_file))
 }
 
 /// Whether arguments of a program that does not only read delete data of a database.

@@ -2,6 +2,7 @@
 
 use recount_client::request::{AllowanceScope, ResolveApproval, Verdict};
 use recount_client::{Client, ClientError, reply};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 
 use crate::limits;
 use crate::render::live::{Kind, Prompt};
@@ -24,6 +25,20 @@ pub(super) async fn complete(client: &Client, prompt: &mut Prompt) {
     if let Ok(bytes) = client.read_artifact(&id).await {
         prompt.complete(&String::from_utf8_lossy(&bytes));
     }
+}
+
+/// Drops the lines that were typed so far. They are read for a moment, because another thread may just have got them.
+pub(in crate::command) async fn discard_lines(reader: &mut BufReader<Stdin>, gathered: &mut Vec<u8>) {
+    loop {
+        gathered.clear();
+        let mut limited = (&mut *reader).take(limits::TYPED_BYTES_MAX as u64);
+        let read = limited.read_until(b'\n', gathered);
+        match tokio::time::timeout(limits::DISCARD_WAIT, read).await {
+            Ok(Ok(count)) if count > 0 => {}
+            _ => break,
+        }
+    }
+    gathered.clear();
 }
 
 /// Sends a decision on an approval. With the digest of what was shown it is refused for anything else.

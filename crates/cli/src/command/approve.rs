@@ -9,6 +9,7 @@ use recount_client::Client;
 use recount_client::reply::Approval;
 use recount_client::request::{AllowanceScope, Verdict};
 use recount_command_line::output::Screen;
+use rustix::termios::QueueSelector;
 
 use super::approval;
 use super::ids::{self, IdKind};
@@ -155,6 +156,8 @@ fn confirm(asking: &mut Asking, mut prompt: Option<Prompt>, always: &str) -> Res
         asking.out.line(NOT_SHOWN)?;
     }
     loop {
+        // What was typed before a page was shown is no answer to it; elsewhere than at a terminal this does nothing.
+        rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush).ok();
         if let Some(prompt) = &mut prompt {
             asking.out.lines(&prompt.next_page(Screen::find()))?;
         }

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_behind_share_the_same_bytes() {
+    fn late_readers_share_the_same_bytes() {
         let text: &'static str = Box::leak("x".repeat(limits::MERGE_BYTES_MAX / 10).into_boxed_str());
         let commits: Vec<&[&'static str]> = vec![std::slice::from_ref(&text); 35];
         let list = list(1 << 20, &commits);

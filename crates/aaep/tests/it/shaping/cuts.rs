@@ -173,7 +173,7 @@ fn a_sentence_with_the_hint_none_is_sent_after_a_pause() {
     assert_eq!(stage.chunks(), [("It rains. ", "sentence"), ("It snows.", "sentence")]);
 }
 
-/// Text without a boundary is sent even behind an event that waits for the rate.
+/// Text without a boundary is sent even after an event that waits for the rate.
 #[test]
 fn text_without_a_boundary_is_sent_before_later_events() {
     let mut stage = stage(&json!({ "max_events_per_second": 1 }));

@@ -1,6 +1,6 @@
 //! Finds programs that a command names in its arguments, options or variables, and that it probably runs.
 //!
-//! General rules stand for long lists: the arguments of a program that is not known to leave them alone are searched for
+//! General rules replace long lists: the arguments of a program that is not known to leave them alone are searched for
 //! programs that do harm, and so are the values of options and variables that name a program. Start at
 //! [`CommandLine::find_named`]. Pure. The module must not depend on rules or risks.
 

@@ -9,6 +9,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 use tokio::signal::unix::Signal;
 
+use crate::command::approval::discard_lines;
 use crate::failure::Failure;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::output::aside;
@@ -80,6 +81,13 @@ impl Typed {
             return Ok(Input::End);
         }
         Ok(Input::Line(String::from_utf8_lossy(&std::mem::take(&mut self.gathered)).into_owned()))
+    }
+
+    /// Drops what was typed at a terminal before a prompt is shown.
+    pub(super) async fn discard(&mut self) {
+        if self.is_terminal && !self.is_over {
+            discard_lines(&mut self.reader, &mut self.gathered).await;
+        }
     }
 
     /// While something else is awaited: Ctrl-C, and at a terminal lines, too.

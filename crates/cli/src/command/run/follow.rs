@@ -245,6 +245,10 @@ impl Following {
         }
         if let Some(mut prompt) = output.prompt {
             approval::complete(&self.client, &mut prompt).await;
+            // What is typed while another prompt is open is for that one.
+            if self.prompts.is_empty() {
+                self.typed.discard().await;
+            }
             self.add_prompt(prompt)?;
         }
         if let Some(id) = output.settled {

@@ -7,6 +7,7 @@ use std::io::IsTerminal as _;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 
+use crate::command::approval::discard_lines;
 use crate::limits::TYPED_BYTES_MAX;
 
 pub(super) enum AnswerInput {
@@ -36,6 +37,12 @@ impl AnswerInput {
             AnswerInput::Pipe(..) => has_prompt,
             AnswerInput::Unattended => false,
         }
+    }
+
+    /// Drops what was typed before a prompt is shown.
+    pub(super) async fn discard(&mut self) {
+        let AnswerInput::Terminal(reader, gathered) = self else { return };
+        discard_lines(reader, gathered).await;
     }
 
     /// The next line; `None` when there will be no more, and then never again. What was read of a line is kept when

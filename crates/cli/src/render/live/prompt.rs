@@ -125,8 +125,14 @@ impl Prompt {
 
     /// Takes the digest of the approval as the server has it, if that shows the same as this prompt.
     pub(crate) fn bind(&mut self, request: &Approval) {
-        let same = Prompt::of_approval(request, false).filter(|other| other.content == self.content);
-        self.shown_digest = same.and_then(|other| other.shown_digest);
+        let Some(mut held) = Prompt::of_approval(request, false) else { return };
+        if held.content == self.content && held.facts == self.facts {
+            self.shown_digest = held.shown_digest;
+        } else {
+            // The prompt of the server is what is answered, so that is what is shown.
+            std::mem::swap(&mut held.kind, &mut self.kind);
+            *self = held;
+        }
     }
 
     /// What is missing of the content, and has to be fetched before it is shown.
@@ -193,7 +199,7 @@ impl Prompt {
         lines
     }
 
-    /// All of it, for a person who is not prompted here.
+    /// The whole prompt, for commands that do not ask.
     pub(crate) fn all_lines(&self) -> Vec<String> {
         [self.content.as_slice(), &self.facts].concat()
     }

@@ -79,6 +79,7 @@ impl Talk {
         let tool = self.agent.tools.iter().find(|tool| tool.name == call.name);
         let about = tool.and_then(|tool| tool.description.lines().next()).unwrap_or_default();
         let mut prompt = approval.unwrap_or_else(|| Prompt::of_call(call, about));
+        self.typed.discard().await;
         prompt.next_page(Screen::find()).iter().for_each(|line| note(line));
         loop {
             ask(prompt.how());
