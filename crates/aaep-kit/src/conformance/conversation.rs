@@ -16,7 +16,7 @@ use crate::link::{Dial, Link, LinkError};
 
 /// A subscription and its recorded messages.
 pub(crate) struct Conversation {
-    shared: Arc<Shared>,
+    shared: Arc<SharedConversation>,
     commands: mpsc::Sender<Command>,
     world: World,
     began: Instant,
@@ -29,7 +29,7 @@ pub(crate) struct Conversation {
     pub(crate) rejected: bool,
 }
 
-struct Shared {
+struct SharedConversation {
     state: Mutex<ConversationState>,
     changed: watch::Sender<u64>,
 }
@@ -68,7 +68,7 @@ impl Conversation {
             transcript.lines.push(line(LineOrigin::Received, answer));
         }
         let (commands, inbox) = mpsc::channel(limits::CONVERSATION_COMMANDS_MAX);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedConversation {
             state: Mutex::new(ConversationState { transcript, ended: None, signs: 0 }),
             changed: watch::Sender::new(0),
         });
@@ -247,7 +247,7 @@ impl Conversation {
     }
 }
 
-impl Shared {
+impl SharedConversation {
     fn lock(&self) -> std::sync::MutexGuard<'_, ConversationState> {
         self.state.lock().expect("no code panics while holding this lock")
     }
@@ -263,7 +263,12 @@ impl Shared {
     }
 }
 
-async fn drive(mut link: Link, mut inbox: mpsc::Receiver<Command>, shared: &Shared, began: Instant) {
+async fn drive(
+    mut link: Link,
+    mut inbox: mpsc::Receiver<Command>,
+    shared: &SharedConversation,
+    began: Instant,
+) {
     let (mut paused, mut over) = (false, false);
     loop {
         tokio::select! {

@@ -41,7 +41,7 @@ pub enum Drive {
 
 /// The producer to test, and how.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct ProducerSubject {
     pub target: Target,
     /// Whether to look for the specification's surface below the address of a de-facto one.
     pub look_for_versioned: bool,
@@ -63,10 +63,10 @@ pub struct Subject {
     pub only: BTreeSet<String>,
 }
 
-impl Subject {
+impl ProducerSubject {
     /// Subject with waits that suit a producer driven by a model.
     pub fn at(target: Target) -> Self {
-        Subject {
+        ProducerSubject {
             target,
             look_for_versioned: true,
             shares_producer: false,
@@ -103,7 +103,7 @@ pub enum RunError {
 /// Tests a producer at a level, including the lower ones. `sink` receives the progress.
 pub async fn run(
     world: &World,
-    subject: &Subject,
+    subject: &ProducerSubject,
     level: u8,
     sink: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Report, RunError> {
@@ -144,7 +144,7 @@ pub async fn run(
 }
 
 /// Whether any selected requirement needs this part.
-fn is_run(part: Part, subject: &Subject, level: u8) -> bool {
+fn is_run(part: Part, subject: &ProducerSubject, level: u8) -> bool {
     if part.level() > level {
         return false;
     }
@@ -177,7 +177,7 @@ fn is_run(part: Part, subject: &Subject, level: u8) -> bool {
 }
 
 /// Finds the address to test: the given one, or the specification's surface below it.
-async fn reach(world: &World, subject: &Subject) -> Result<Target, RunError> {
+async fn reach(world: &World, subject: &ProducerSubject) -> Result<Target, RunError> {
     let Target::Http { base, surface: Surface::Legacy } = &subject.target else {
         return Ok(subject.target.clone());
     };
@@ -255,7 +255,7 @@ fn checks(
     parts: &[Part],
     errors: &BTreeMap<Part, String>,
     level: u8,
-    subject: &Subject,
+    subject: &ProducerSubject,
 ) -> Vec<Check> {
     let rank = |outcome: &Outcome| match outcome {
         Outcome::Failed => 4,
@@ -297,7 +297,7 @@ fn checks(
 }
 
 /// One check for each requirement that no conversation can show. A claim lists them as excluded.
-fn outside(level: u8, subject: &Subject) -> impl Iterator<Item = Check> {
+fn outside(level: u8, subject: &ProducerSubject) -> impl Iterator<Item = Check> {
     let rows = REASONS.iter().filter_map(|(id, reason)| Some((Requirement::named(id)?, *reason)));
     rows.filter(move |(row, _)| row.level <= level && subject.selects(row.id))
         .map(|(row, reason)| Check::new(row.id, row.text, row.level, Outcome::Outside(reason.to_owned()), ""))

@@ -90,7 +90,7 @@ pub struct Question {
 
 /// The subscriber to test, and how.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct SubscriberSubject {
     /// The listen address of the trial's producer; port 0 picks a free one.
     pub address: SocketAddr,
     /// Starts the subscriber, and restarts it when a fresh one is needed. `{url}` is replaced by the address. Without
@@ -104,10 +104,10 @@ pub struct Subject {
     pub person: Option<mpsc::Sender<Question>>,
 }
 
-impl Subject {
-    pub fn new(address: SocketAddr, answers: ReplyPolicy) -> Subject {
+impl SubscriberSubject {
+    pub fn new(address: SocketAddr, answers: ReplyPolicy) -> SubscriberSubject {
         let times = TrialTimes::usual(answers);
-        Subject { address, command: None, answers, token: None, times, person: None }
+        SubscriberSubject { address, command: None, answers, token: None, times, person: None }
     }
 }
 
@@ -139,7 +139,7 @@ pub enum TrialError {
 /// Tests a subscriber at a level, including the lower ones.
 pub async fn run(
     world: &World,
-    subject: &Subject,
+    subject: &SubscriberSubject,
     level: u8,
     sink: &mut (dyn FnMut(TrialNotice<'_>) + Send),
 ) -> Result<Report, TrialError> {

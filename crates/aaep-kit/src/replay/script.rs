@@ -23,7 +23,7 @@ pub struct ReplayScript {
     held: Bytes,
     pub(super) lines: Vec<ScriptLine>,
     /// In sending order.
-    pub(super) prompts: Vec<Prompt>,
+    pub(super) prompts: Vec<ScriptPrompt>,
     /// Hashes of all ids, to recognize them in any field.
     pub(super) ids: HashSet<u64>,
     /// The producer object as JSON.
@@ -58,7 +58,7 @@ impl ScriptLine {
 }
 
 /// A line with a prompt.
-pub(super) struct Prompt {
+pub(super) struct ScriptPrompt {
     /// The index among the lines to send.
     pub(super) line: usize,
     /// The line before which the reply was recorded; the next line if there is none.
@@ -176,7 +176,7 @@ struct ScriptBuilder {
     reader: Reader,
     held: Vec<u8>,
     lines: Vec<ScriptLine>,
-    prompts: Vec<Prompt>,
+    prompts: Vec<ScriptPrompt>,
     /// Prompts by their token.
     prompt_by_token: BTreeMap<String, usize>,
     ids: HashSet<u64>,
@@ -319,7 +319,7 @@ impl ScriptBuilder {
             return;
         }
         self.prompt_by_token.insert(token.clone(), self.prompts.len());
-        self.prompts.push(Prompt {
+        self.prompts.push(ScriptPrompt {
             line,
             settled: line + 1,
             token,

@@ -8,7 +8,7 @@ use super::Options;
 use super::aaep::json::{Piece, Splitter};
 use super::aaep::rule::Finding;
 use super::follow::Follower;
-use super::model::{Entry, Part, Problem, Session, StatePeriod, Trace};
+use super::model::{Entry, Problem, Session, StatePeriod, Trace, TracePart};
 use crate::limits;
 
 /// Bytes read at a time.
@@ -58,8 +58,9 @@ impl TraceCollector<'_> {
         }
         let mut entry = followed.entry;
         // What an event may add besides its entry: a part or a state, with names.
-        self.bytes +=
-            size_of::<Entry>() + size_of::<Part>().max(size_of::<StatePeriod>()) + entry.sentence.bytes();
+        self.bytes += size_of::<Entry>()
+            + size_of::<TracePart>().max(size_of::<StatePeriod>())
+            + entry.sentence.bytes();
         let wanted = |id: &str| self.only.is_none_or(|only| only == id);
         let shown = match followed.session {
             Some(at) => wanted(&self.follower.sessions[at].id),

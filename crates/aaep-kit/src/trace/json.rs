@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Options;
 use super::aaep::kind::Kind;
 use super::aaep::lex::time::Moment;
-use super::model::{Entry, Part, PartKind, Session, StatePeriod, Totals, Trace};
+use super::model::{Entry, PartKind, Session, StatePeriod, Totals, Trace, TracePart};
 use super::sentence::{Languages, PieceKind};
 use super::shown::push_json;
 use super::text::push_sentence;
@@ -216,7 +216,7 @@ fn state_span<'t>(session: &Session, state_period: &'t StatePeriod) -> Span<'t> 
     }
 }
 
-fn part_span<'t>(session: &Session, part: &'t Part) -> Span<'t> {
+fn part_span<'t>(session: &Session, part: &'t TracePart) -> Span<'t> {
     Span {
         name: &part.label,
         number: Some(part.number),

@@ -108,7 +108,7 @@ pub(super) struct Session {
     pub(super) last: Option<i64>,
     pub(super) ending: Option<Kind>,
     pub(super) entries: Vec<Entry>,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<TracePart>,
     /// Indexes of the open parts.
     pub(super) open: Vec<usize>,
     pub(super) states: Vec<StatePeriod>,
@@ -140,7 +140,7 @@ impl Session {
         state_periods
     }
 
-    pub(super) fn open_parts(&self) -> impl Iterator<Item = &Part> {
+    pub(super) fn open_parts(&self) -> impl Iterator<Item = &TracePart> {
         self.open.iter().filter_map(|at| self.parts.get(*at))
     }
 }
@@ -278,7 +278,7 @@ impl PartOutcome {
 
 /// A call, a prompt or an output.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct TracePart {
     pub(super) part_kind: PartKind,
     /// Its number among the parts of its kind in the session, from 1.
     pub(super) number: u32,

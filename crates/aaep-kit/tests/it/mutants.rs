@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use recount_aaep_kit::World;
-use recount_aaep_kit::conformance::producer::{self, Subject};
+use recount_aaep_kit::conformance::producer::{self, ProducerSubject};
 use recount_aaep_kit::conformance::{LevelVerdict, Outcome, Report};
 use recount_aaep_kit::link::call::Caller;
 use recount_aaep_kit::scenario::Scenario;
@@ -56,7 +56,7 @@ async fn run_suite_at(
     only: Option<&str>,
     patience: Duration,
 ) -> Report {
-    let mut subject = Subject::at(scripted.base().parse().expect("an address"));
+    let mut subject = ProducerSubject::at(scripted.base().parse().expect("an address"));
     subject.token = Some(TOKEN.to_owned());
     subject.patience = patience;
     subject.silence = Duration::from_millis(250);

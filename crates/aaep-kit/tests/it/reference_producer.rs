@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::conformance::producer::{self, Subject};
+use recount_aaep_kit::conformance::producer::{self, ProducerSubject};
 use recount_aaep_kit::conformance::{Check, Outcome, Report};
 use recount_aaep_kit::scenario::Scenario;
 use tokio::process::{Child, Command};
@@ -42,7 +42,7 @@ async fn theirs() -> Theirs {
 
 async fn run_suite(only: &[&str]) -> Report {
     let theirs = theirs().await;
-    let mut subject = Subject::at(theirs.url.parse().expect("an address"));
+    let mut subject = ProducerSubject::at(theirs.url.parse().expect("an address"));
     // It requires no token, which is one of the expected findings.
     subject.token = Some("a token".into());
     subject.patience = Duration::from_secs(4);

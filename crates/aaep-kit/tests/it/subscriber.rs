@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::conformance::subscriber::{Question, ReplyPolicy, Subject, TrialTimes, run};
+use recount_aaep_kit::conformance::subscriber::{Question, ReplyPolicy, SubscriberSubject, TrialTimes, run};
 use recount_aaep_kit::conformance::{LevelVerdict, Outcome, Report};
 use recount_aaep_kit::scripted_subscriber::{Fault, SubscriberSurface};
 
@@ -25,15 +25,15 @@ fn quick() -> TrialTimes {
     }
 }
 
-fn subject(options: &[&str], answers: ReplyPolicy) -> Subject {
-    let mut subject = Subject::new(SocketAddr::from(([127, 0, 0, 1], 0)), answers);
+fn subject(options: &[&str], answers: ReplyPolicy) -> SubscriberSubject {
+    let mut subject = SubscriberSubject::new(SocketAddr::from(([127, 0, 0, 1], 0)), answers);
     let command = [SUBSCRIBER, "{url}"].iter().chain(options).map(|part| (*part).to_owned());
     subject.command = Some(command.collect());
     subject.times = quick();
     subject
 }
 
-async fn run_suite(subject: &Subject, level: u8) -> Report {
+async fn run_suite(subject: &SubscriberSubject, level: u8) -> Report {
     let mut sink = |_: recount_aaep_kit::conformance::subscriber::TrialNotice<'_>| {};
     run(&World::real(), subject, level, &mut sink).await.expect("the subscriber comes")
 }

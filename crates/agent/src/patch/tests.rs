@@ -41,11 +41,11 @@ fn changed(before: &Files, result: TreeResult) -> Files {
 }
 
 /// A git repository in a temporary folder.
-struct Repository(TempDir);
+struct TestRepository(TempDir);
 
-impl Repository {
+impl TestRepository {
     fn new() -> Self {
-        let repository = Repository(tempfile::tempdir().unwrap());
+        let repository = TestRepository(tempfile::tempdir().unwrap());
         std::fs::create_dir(repository.0.path().join(".git")).unwrap();
         repository.git(&["init", "--quiet"], None);
         for setting in ["core.autocrlf=false", "core.fileMode=true", "core.symlinks=true"] {
@@ -253,7 +253,7 @@ fn for_some_cases<S: Strategy>(strategy: S, test: impl Fn(S::Value) -> Result<()
 #[test]
 fn a_git_diff_produces_the_tree_of_git_and_its_inverse_reverts_it() {
     for_some_cases((two_trees(), any::<bool>()), |((before, after), renames)| {
-        let repository = Repository::new();
+        let repository = TestRepository::new();
         let (old, new) = (repository.tree_of(&before), repository.tree_of(&after));
         let renames = if renames { "--find-renames=20%" } else { "--no-renames" };
         let text =
@@ -288,7 +288,7 @@ fn git_accepts_written_diffs() {
         if patch.files.is_empty() {
             return Ok(());
         }
-        let repository = Repository::new();
+        let repository = TestRepository::new();
         let (old, new) = (repository.tree_of(&before), repository.tree_of(&after));
         repository.put(&before);
         repository.add();

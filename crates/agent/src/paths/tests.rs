@@ -4,14 +4,14 @@ use super::*;
 use recount_world::SeededEntropy;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-struct Folder {
+struct TestFolder {
     temp: tempfile::TempDir,
     entropy: SeededEntropy,
 }
 
-impl Folder {
+impl TestFolder {
     fn new() -> Self {
-        Folder { temp: tempfile::tempdir().unwrap(), entropy: SeededEntropy::new(1) }
+        TestFolder { temp: tempfile::tempdir().unwrap(), entropy: SeededEntropy::new(1) }
     }
 
     fn root(&self) -> Root {
@@ -51,7 +51,7 @@ fn revisions_are_sha256_digests() {
 
 #[test]
 fn a_file_is_written_only_in_the_expected_state() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     folder.write("x/y/a", "1", &Expected::Absent).unwrap();
     assert_eq!(std::fs::read(folder.at("x/y/a")).unwrap(), b"1");
     assert_eq!(folder.write("x/y/a", "2", &Expected::Absent).unwrap_err(), "file_changed");
@@ -67,7 +67,7 @@ fn a_file_is_written_only_in_the_expected_state() {
 
 #[test]
 fn nothing_is_written_through_links_into_git_or_over_folders() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let outside = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.at(".git/hooks")).unwrap();
     std::fs::create_dir(folder.at("dir")).unwrap();
@@ -102,7 +102,7 @@ fn nothing_is_written_through_links_into_git_or_over_folders() {
 
 #[test]
 fn folders_created_in_vain_are_deleted() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     std::fs::create_dir(folder.at("a")).unwrap();
     let long = format!("a/b/c/{}", "n".repeat(300));
     assert_eq!(folder.write(&long, "x", &Expected::Absent).unwrap_err(), "invalid_path");
@@ -114,7 +114,7 @@ fn folders_created_in_vain_are_deleted() {
 
 #[test]
 fn a_write_is_reverted_only_while_it_is_unchanged() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let root = folder.root();
     let new = folder.write("n/a", "1", &Expected::Absent).unwrap();
     root.revert(&new, None, &folder.entropy).unwrap();
@@ -132,7 +132,7 @@ fn a_write_is_reverted_only_while_it_is_unchanged() {
 
 #[test]
 fn a_deleted_folder_is_reported_as_workspace_gone() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let root = folder.root();
     let place = root.place("a/b").unwrap();
     std::fs::remove_dir_all(folder.temp.path()).unwrap();
@@ -146,7 +146,7 @@ fn a_deleted_folder_is_reported_as_workspace_gone() {
 /// outside may be read or written.
 #[test]
 fn a_link_created_meanwhile_is_not_followed() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("f"), "outside").unwrap();
     std::fs::create_dir(folder.at("real")).unwrap();
@@ -187,7 +187,7 @@ fn a_link_created_meanwhile_is_not_followed() {
 
 #[test]
 fn without_openat2_links_are_refused_too() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     std::fs::create_dir(folder.at("d")).unwrap();
     std::fs::write(folder.at("d/f"), "x").unwrap();
     symlink("f", folder.at("d/l")).unwrap();

@@ -118,11 +118,11 @@ fn moved(status: u16, to: &str) -> Reply {
 fn web(toml: &str, private: &[String]) -> Web {
     #[derive(serde::Deserialize, Default)]
     #[serde(default)]
-    struct Written {
+    struct WebToml {
         hosts: BTreeMap<String, HostSettings>,
         search: Option<SearchSettings>,
     }
-    let Written { hosts, search } = toml::from_str(toml).unwrap();
+    let WebToml { hosts, search } = toml::from_str(toml).unwrap();
     let private_hosts = private.iter().map(|text| text.parse().unwrap()).collect();
     let environment = |name: &str| (name == "KEY").then(|| CANARY.to_owned());
     Web::build(&WebSettings { private_hosts, hosts, search }, &environment, Path::new("/")).unwrap()
@@ -131,9 +131,9 @@ fn web(toml: &str, private: &[String]) -> Web {
 const CANARY: &str = "canary-in-a-header-of-the-operator";
 
 /// A resolver with scripted results, one line per request.
-struct Script(Mutex<VecDeque<&'static str>>);
+struct ScriptedResolver(Mutex<VecDeque<&'static str>>);
 
-impl NameResolver for Script {
+impl NameResolver for ScriptedResolver {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         let next = self.0.lock().unwrap().pop_front();
         Box::pin(async move {
@@ -143,8 +143,8 @@ impl NameResolver for Script {
     }
 }
 
-fn script(lines: &[&'static str]) -> Arc<Script> {
-    Arc::new(Script(Mutex::new(lines.iter().copied().collect())))
+fn script(lines: &[&'static str]) -> Arc<ScriptedResolver> {
+    Arc::new(ScriptedResolver(Mutex::new(lines.iter().copied().collect())))
 }
 
 /// Calls a tool while a server replies.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use recount_aaep_kit::World;
-use recount_aaep_kit::conformance::producer::{Drive, RunError, Subject, run};
+use recount_aaep_kit::conformance::producer::{Drive, ProducerSubject, RunError, run};
 use recount_aaep_kit::limits;
 use recount_aaep_kit::link::{self, Framing, Target};
 use recount_aaep_kit::scenario::Scenario;
@@ -119,7 +119,7 @@ impl Producer {
         self.report.show(&report, invocation.json)
     }
 
-    fn subject(&self, invocation: &Invocation) -> Result<Subject, Failure> {
+    fn subject(&self, invocation: &Invocation) -> Result<ProducerSubject, Failure> {
         let usage = |why: link::LinkError| Failure::Usage(why.to_string());
         let target = match (&self.address, &self.command) {
             (_, Some(command)) => {
@@ -128,7 +128,7 @@ impl Producer {
             (Some(address), None) => address.parse::<Target>().map_err(usage)?,
             (None, None) => return Err(Failure::Usage("give the producer's URL, or --command".to_owned())),
         };
-        let mut subject = Subject::at(target);
+        let mut subject = ProducerSubject::at(target);
         if let (Target::Http { base, surface }, true) =
             (&mut subject.target, self.surface == Surface::Versioned)
             && *surface == link::Surface::Legacy

@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use recount_aaep_kit::World;
 use recount_aaep_kit::conformance::Outcome;
 use recount_aaep_kit::conformance::subscriber::{
-    Question, ReplyPolicy, Subject, TrialError, TrialNotice, TrialTimes, push, run,
+    Question, ReplyPolicy, SubscriberSubject, TrialError, TrialNotice, TrialTimes, push, run,
 };
 use recount_aaep_kit::link;
 use recount_command_line::output::note;
@@ -86,7 +86,7 @@ impl Subscriber {
         self.report.show(&report, json)
     }
 
-    fn subject(&self, person: Option<mpsc::Sender<Question>>) -> Result<Subject, Failure> {
+    fn subject(&self, person: Option<mpsc::Sender<Question>>) -> Result<SubscriberSubject, Failure> {
         let address = parse_address(&self.address)?;
         if !address.ip().is_loopback() && self.want_token.is_none() {
             let why = "is not a loopback address; use 127.0.0.1, or require a token with --want-token";
@@ -99,7 +99,7 @@ impl Subscriber {
             _ => ReplyPolicy::Never,
         };
         let command = self.command.as_deref().map(link::words).transpose();
-        let mut subject = Subject::new(address, answers);
+        let mut subject = SubscriberSubject::new(address, answers);
         subject.command = command.map_err(|why| Failure::Usage(why.to_string()))?;
         subject.token.clone_from(&self.want_token);
         subject.times = TrialTimes { sustain: Duration::from_secs(self.sustain.into()), ..subject.times };

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::sessions::Sessions;
 use super::specs::Spec;
-use super::{Drive, Subject};
+use super::{Drive, ProducerSubject};
 use crate::conformance::conversation::{Conversation, millis};
 use crate::conformance::judge::{self, Answer};
 use crate::conformance::report::Outcome;
@@ -39,7 +39,7 @@ pub(super) struct Note {
 /// The shared state of a producer test.
 pub(super) struct Harness<'r> {
     pub(super) world: World,
-    pub(super) subject: &'r Subject,
+    pub(super) subject: &'r ProducerSubject,
     pub(super) level: u8,
     /// The address under test.
     pub(super) target: Target,
@@ -66,7 +66,7 @@ pub(super) struct Harness<'r> {
 impl<'r> Harness<'r> {
     pub(super) fn new(
         world: &World,
-        subject: &'r Subject,
+        subject: &'r ProducerSubject,
         level: u8,
         target: Target,
     ) -> Result<Self, LinkError> {

@@ -19,7 +19,7 @@ pub(crate) use state::{HandshakeMode, Input, Observation, StreamSurface};
 use super::piece::Piece;
 use crate::limits;
 use cuttable_listener::CuttableListener;
-use state::{Output, Shared};
+use state::{Output, SharedProducer};
 
 /// A stream that a subscriber has open.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub(crate) struct OpenStream {
 /// A producer that is controlled by the test.
 pub(crate) struct SyntheticProducer {
     world: World,
-    shared: Arc<Shared>,
+    shared: Arc<SharedProducer>,
     address: SocketAddr,
     /// Stops the listener; the receiver resolves when it has stopped.
     serving: Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>,
@@ -45,7 +45,7 @@ impl SyntheticProducer {
         address: SocketAddr,
         token: Option<String>,
     ) -> io::Result<SyntheticProducer> {
-        let shared = Arc::new(Shared::new(world.clone(), token));
+        let shared = Arc::new(SharedProducer::new(world.clone(), token));
         let mut producer = SyntheticProducer { world: world.clone(), shared, address, serving: None };
         producer.start_listening().await?;
         Ok(producer)

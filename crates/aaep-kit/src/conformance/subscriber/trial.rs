@@ -13,7 +13,7 @@ use super::piece::Piece;
 use super::process::Process;
 use super::producer::{Input, Observation, OpenStream, StreamSurface, SyntheticProducer};
 use super::received::ReceivedMessage;
-use super::{Expectation, ReplyPolicy, Subject, TrialError, TrialNotice};
+use super::{Expectation, ReplyPolicy, SubscriberSubject, TrialError, TrialNotice};
 use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
 use crate::limits;
@@ -46,7 +46,7 @@ impl SubscriberReaction {
 
 pub(super) struct Trial<'a> {
     pub(super) world: &'a World,
-    pub(super) subject: &'a Subject,
+    pub(super) subject: &'a SubscriberSubject,
     pub(super) level: u8,
     pub(super) producer: SyntheticProducer,
     pub(super) builder: EventBuilder,
@@ -69,7 +69,7 @@ pub(super) struct Trial<'a> {
 impl<'a> Trial<'a> {
     pub(super) async fn begin(
         world: &'a World,
-        subject: &'a Subject,
+        subject: &'a SubscriberSubject,
         level: u8,
         sink: &'a mut (dyn FnMut(TrialNotice<'_>) + Send),
     ) -> Result<Trial<'a>, TrialError> {

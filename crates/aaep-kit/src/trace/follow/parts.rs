@@ -5,11 +5,11 @@ use super::super::aaep::Reading;
 use super::super::aaep::field::Field;
 use super::super::aaep::kind::Kind;
 use super::super::aaep::session::{PromptStatus, SessionView};
-use super::super::model::{Part, PartKind, PartOutcome, Session};
+use super::super::model::{PartKind, PartOutcome, Session, TracePart};
 use super::super::sentence::{SentenceBuilder, cut_to};
 use crate::limits;
 
-impl Part {
+impl TracePart {
     pub(super) fn is_prompt(&self) -> bool {
         self.part_kind == PartKind::Prompt
     }
@@ -45,7 +45,7 @@ pub(super) fn opened(
         Box::from(cut_to(&text, limits::TRACE_NAME_CHARS_MAX).0)
     };
     session.counts[part_kind as usize] += 1;
-    session.parts.push(Part {
+    session.parts.push(TracePart {
         part_kind,
         number: session.counts[part_kind as usize],
         label: text(label),
@@ -61,7 +61,7 @@ pub(super) fn opened(
     Some(session.parts.len() - 1)
 }
 
-pub(super) fn describe_opened(part: &Part, sentence: &mut SentenceBuilder) {
+pub(super) fn describe_opened(part: &TracePart, sentence: &mut SentenceBuilder) {
     sentence.format(format_args!(" {} {} opens.", part.part_kind.at_the_beginning(), part.number));
 }
 
@@ -107,7 +107,7 @@ pub(super) fn settle(
     });
 }
 
-fn close(part: &mut Part, outcome: PartOutcome, now: u32, sentence: &mut SentenceBuilder) {
+fn close(part: &mut TracePart, outcome: PartOutcome, now: u32, sentence: &mut SentenceBuilder) {
     part.outcome = outcome;
     part.to = Some(now);
     let name = part.part_kind.at_the_beginning();
@@ -176,7 +176,7 @@ pub(super) fn answered(
 }
 
 /// Removes closed parts.
-pub(super) fn forget_closed(session: &mut Session, mut on_forget: impl FnMut(&Part)) {
+pub(super) fn forget_closed(session: &mut Session, mut on_forget: impl FnMut(&TracePart)) {
     session.parts.retain(|part| {
         let open = part.outcome == PartOutcome::Open;
         if !open && part.is_prompt() {

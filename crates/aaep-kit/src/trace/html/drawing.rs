@@ -4,7 +4,7 @@
 //! The size of a drawing is bounded: marks closer than [`NEAR`] are merged. The entries contain everything it shows,
 //! so all but the links to problems is hidden from screen readers.
 
-use super::super::model::{Part, PartKind, PartOutcome, Session, Trace};
+use super::super::model::{PartKind, PartOutcome, Session, Trace, TracePart};
 use super::super::shown::{count, grouped, severity};
 use super::super::time::span;
 use super::escape::{push, push_plain};
@@ -349,7 +349,7 @@ impl LaneDrawing<'_> {
         self.y += 2.0;
     }
 
-    fn part(&self, part: &Part) -> Bar {
+    fn part(&self, part: &TracePart) -> Bar {
         let sign = match part.outcome.is_good() {
             Some(true) => " ✓",
             Some(false) => " ✗",

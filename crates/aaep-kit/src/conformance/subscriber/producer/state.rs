@@ -114,7 +114,7 @@ pub(super) struct State {
     queued_subscription: Option<String>,
 }
 
-pub(super) struct Shared {
+pub(super) struct SharedProducer {
     pub(super) world: World,
     pub(super) token: Option<String>,
     state: Mutex<State>,
@@ -122,8 +122,8 @@ pub(super) struct Shared {
     cuts: watch::Sender<u64>,
 }
 
-impl Shared {
-    pub(super) fn new(world: World, token: Option<String>) -> Shared {
+impl SharedProducer {
+    pub(super) fn new(world: World, token: Option<String>) -> SharedProducer {
         let state = State {
             observations: Vec::new(),
             lines: Vec::new(),
@@ -135,7 +135,7 @@ impl Shared {
             queued_subscription: None,
         };
         let (changed, cuts) = (watch::Sender::new(0), watch::Sender::new(0));
-        Shared { world, token, state: Mutex::new(state), changed, cuts }
+        SharedProducer { world, token, state: Mutex::new(state), changed, cuts }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

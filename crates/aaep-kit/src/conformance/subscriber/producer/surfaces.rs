@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::super::builder;
-use super::state::{Input, Output, Shared, StreamSurface};
+use super::state::{Input, Output, SharedProducer, StreamSurface};
 use crate::limits;
 
 /// The frame name on `/aaep/v1`.
 const NAMED: &str = "aaep.event";
 
-pub(super) fn router(shared: Arc<Shared>) -> Router {
+pub(super) fn router(shared: Arc<SharedProducer>) -> Router {
     let policy = Policy {
         legacy: Some(LegacySurface { base: "", sessions: true }),
         manifest: true,
@@ -52,7 +52,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
 
 /// Implements the host's producer interface.
 struct SyntheticSurfaces {
-    shared: Arc<Shared>,
+    shared: Arc<SharedProducer>,
     policy: Policy,
 }
 
@@ -213,7 +213,7 @@ impl Producer for SyntheticSurfaces {
 
 /// A stream that a subscriber has open. Dropping it removes it from the state.
 struct StreamFeed {
-    shared: Arc<Shared>,
+    shared: Arc<SharedProducer>,
     number: u64,
     surface: StreamSurface,
     receiver: mpsc::Receiver<Output>,
