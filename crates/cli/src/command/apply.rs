@@ -42,7 +42,7 @@ pub(super) struct Apply {
     /// Delete the run's copy with all changes in it, and apply nothing
     #[arg(long, conflicts_with_all = ["dry_run", "diff", "branch", "paths"])]
     discard: bool,
-    /// Do not ask before writing files that other programs execute
+    /// Do not ask: neither before --discard nor before writing files that other programs execute
     #[arg(long)]
     yes: bool,
 }

@@ -25,7 +25,7 @@ pub(super) struct Ls {
     /// Only runs that failed
     #[arg(long, conflicts_with_all = ["status", "tasks"])]
     failed: bool,
-    /// Only those created since: a duration such as 12h or 7d, a date, or a time; without an offset it is in UTC
+    /// Only runs created since: a duration such as 12h or 7d, a date, or a time; without an offset it is in UTC
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Only runs that wait for an answer
