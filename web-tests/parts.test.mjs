@@ -5,6 +5,7 @@ import { test } from 'node:test';
 
 import { classesOf, styledLines } from '../web/src/run/ansi.js';
 import { diffCounts, parseDiff, sideBySide } from '../web/src/run/diff.js';
+import { groupedRows, zoomed } from '../web/src/run/timeline.js';
 import { noteWords, promptWords } from '../web/src/run/words.js';
 import { duration, money, size, tokens } from '../web/src/time.js';
 import { KNOWN_TYPES, foldEvents } from '../web/src/fold/fold.js';
@@ -88,4 +89,30 @@ test('an approval that was decided elsewhere says so', () => {
   assert.equal(outcome({ by: 'claude', decided_elsewhere: 'rejected' }), 'rejected elsewhere by claude');
   assert.equal(outcome({ by: 'claude', decided_elsewhere: 'undecided' }), 'withdrawn here; decided elsewhere');
   assert.equal(outcome({ by: 'claude' }), 'cancelled by claude');
+});
+
+test('each range of the timeline is one of its rows, and each step leads back', () => {
+  const all = 5_000;
+  const rows = Array.from({ length: all }, (_, at) => ({ kind: at % 3 === 0 ? 'turn' : 'call', name: `row ${at}`, sequence: at + 1, outcome: '',
+    from: new Date(at * 1000).toISOString(), to: at === all - 1 ? null : new Date(at * 1000 + 500).toISOString() }));
+  assert.deepEqual(zoomed(null, 'whole', all), { first: 0, size: all });
+  const groups = groupedRows(rows, 0);
+  assert.equal(groups.length, 200);
+  assert.equal(groups[0].name, '9 turns, 16 calls');
+  assert.deepEqual(groups[1].range, { first: 25, size: 25 });
+  assert.deepEqual([groups[1].from, groups[1].to], [rows[25].from, rows[49].to]);
+  assert.equal(groups.at(-1).to, null, 'its last row is in progress');
+  assert.equal(groups.reduce((sum, { range }) => sum + range.size, 0), all);
+  let range = { first: 0, size: all };
+  for (let step = 0; step < 20; step += 1) range = zoomed(range, 'in', all);
+  assert.equal(range.size, 10, 'there is a closest zoom');
+  for (const step of ['earlier', 'later', 'in', 'out']) {
+    for (let times = 0; times < 600; times += 1) {
+      range = zoomed(range, step, all);
+      assert.ok(range.first >= 0 && range.size >= 10 && range.first + range.size <= all, `${step} ${JSON.stringify(range)}`);
+    }
+  }
+  assert.deepEqual(range, { first: 0, size: all });
+  assert.equal(zoomed(range, 'newest', all), null);
+  assert.deepEqual(zoomed(null, 'in', 4), { first: 0, size: 4 }, 'a short run has nothing to zoom');
 });

@@ -85,7 +85,7 @@ test('a prompt that just appeared accepts no click and no key for a second, and 
     return seen;
   });
   assert.deepEqual(early.slice(0, 4), ['true', false, 'true', false], 'they look disabled and can have the focus');
-  assert.match(early[4], /^Just appeared: answers in \d\.\d s$/);
+  assert.match(early[4], /^Just appeared\. The buttons work in \d\.\d s\.$/);
   await approve.focus();
   await page.keyboard.press('Enter');
   await takesAnswers(page, 'approve', 'a');

@@ -184,6 +184,18 @@ test('a run of very many events opens with as little work as a short one and scr
   // The first event is there, too.
   await page.evaluate((run) => (location.hash = `#${run}/2`), run);
   await page.locator('.target', { hasText: 'c-0.' }).waitFor();
+  // The timeline shows the newest rows, the whole run in groups, and each group by itself.
+  await page.getByRole('link', { name: 'Timeline', exact: true }).click();
+  const rows = page.locator('.timeline tbody tr');
+  await rows.filter({ hasText: `c-${LONG_RUN_CALLS - 1}.` }).waitFor();
+  assert.equal(await rows.count(), 200);
+  await page.getByRole('button', { name: 'Whole run' }).click();
+  await page.getByText(/, several in one row/).first().waitFor();
+  assert.ok(await rows.count() <= 200);
+  await rows.first().getByRole('button').click();
+  await rows.filter({ hasText: 'c-0.' }).waitFor();
+  await page.getByRole('button', { name: 'Newest' }).click();
+  await rows.filter({ hasText: `c-${LONG_RUN_CALLS - 1}.` }).waitFor();
 });
 
 test('what is said is said by sentences, and the end once', TEST, async (t) => {

@@ -258,7 +258,8 @@ listenToKeys({
   1: view(''),
   2: view('timeline'),
   3: view('cost'),
-  4: view('events'),
+  4: view('changes'),
+  5: view('events'),
   n: newTask,
   s: showSettings,
 });

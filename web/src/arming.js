@@ -67,7 +67,7 @@ export class Arming {
       if (off) button.setAttribute('aria-disabled', 'true');
       else button.removeAttribute('aria-disabled');
     }
-    setText(this.note, left > 0 ? `Just appeared: answers in ${(Math.ceil(left / COUNT_MS) / 10).toFixed(1)} s`
+    setText(this.note, left > 0 ? `Just appeared. The buttons work in ${(Math.ceil(left / COUNT_MS) / 10).toFixed(1)} s.`
       : this.refusal || (this.wasShown ? '' : 'Read the call to its end to approve it.'));
   }
 

@@ -25,7 +25,7 @@ pub use risk::{Risk, command_risk};
 use crate::paths::WorkspacePath;
 use crate::policy::command::CommandLine;
 use crate::policy::command::programs::{programs_of, tokens};
-use crate::policy::risk::Reach;
+use crate::policy::risk::{LineRisk, Reach};
 use crate::tool::{Approval, Assessment, McpOrigin, Targets};
 
 /// The rules. The default has no rules.
@@ -63,13 +63,13 @@ impl Setting {
         let Some(line) = assessment.targets.command.as_deref().map(CommandLine::read) else {
             return assessment;
         };
-        let (general, _) = risk::line_risk(&line, None);
+        let general = LineRisk::of(&line, None).worst;
         if (assessment.risk, assessment.reversibility, &*assessment.consequence)
             == (general.0, general.1, general.2)
         {
-            let (risk, _) = risk::line_risk(&line, Some(self));
-            (assessment.risk, assessment.reversibility) = (risk.0, risk.1);
-            assessment.consequence = risk.2.to_owned();
+            let LineRisk { worst, consequences, .. } = LineRisk::of(&line, Some(self));
+            (assessment.risk, assessment.reversibility) = (worst.0, worst.1);
+            assessment.consequence = consequences.join(" ");
         }
         assessment
     }
@@ -279,7 +279,7 @@ impl<'a> JudgedCall<'a> {
             assessment,
             setting,
             paths: assessment.targets.paths.iter().map(meant).collect(),
-            reach: line.as_ref().map(|line| risk::line_risk(line, Some(setting)).1),
+            reach: line.as_ref().map(|line| LineRisk::of(line, Some(setting)).reach),
             line,
             has_blocked_commands: false,
         }

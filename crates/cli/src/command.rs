@@ -12,7 +12,7 @@ mod attach;
 mod backup;
 mod cancel;
 mod chat;
-mod child_stderr;
+mod child_output;
 mod completion;
 mod config;
 mod confirm;

@@ -75,10 +75,10 @@ pub(crate) const MCP_QUEUE_BYTES_MAX: usize = 32 << 20;
 pub(crate) const MCP_LINE_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes of the standard error of a child that are shown on a terminal at a time; more follow when they are shown.
-pub(crate) const CHILD_STDERR_BYTES: usize = 8 << 10;
+pub(crate) const CHILD_OUTPUT_BYTES: usize = 8 << 10;
 
 /// How long the end of a program waits for the rest of that; what another process writes later is not shown.
-pub(crate) const CHILD_STDERR_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const CHILD_OUTPUT_WAIT: Duration = Duration::from_secs(1);
 
 /// Bytes of that beginning; the rest is forwarded alone.
 pub(crate) const MCP_LONG_BEGINNING_BYTES: usize = 64 << 10;

@@ -95,7 +95,7 @@ export class ChangesView {
     this.changes = changes;
     const { count, source, path, ignored, active_run_id: active } = changes;
     const isOpen = changes.changes.filter(({ state }) => state !== 'applied');
-    const words = count === 0 ? 'The run changed no files in its copy.' : `${counted(count, 'path')} changed in a copy of ${source}; ${isOpen.length === 0 ? 'all are applied' : `${isOpen.length} not applied`}.`;
+    const words = count === 0 ? `Nothing to apply: the copy has the same files as ${source}.` : `${counted(count, 'path')} changed in a copy of ${source}; ${isOpen.length === 0 ? 'all are applied' : `${isOpen.length} not applied`}.`;
     const more = [
       changes.changes.length < count && `Showing the first ${counted(changes.changes.length, 'path')}.`,
       ignored > 0 && `${counted(ignored, 'path')} ignored by git ${ignored === 1 ? 'stays' : 'stay'} in the copy ${path}.`,
@@ -116,7 +116,7 @@ export class ChangesView {
     const box = element('input', undefined, { type: 'checkbox', disabled: isApplied, checked: isSelected && !isApplied, value: change.path });
     box.addEventListener('change', () => this.showCommand());
     const kind = change.kind === 'file' ? change.change : `${change.change} ${change.kind}`;
-    const notes = [STATES[change.state] ?? change.state, change.executed_by && `executed by ${change.executed_by}: read it before you apply it`].filter(Boolean);
+    const notes = [STATES[change.state] ?? change.state, !isApplied && change.executed_by && `executed by ${change.executed_by}: read it before you apply it`].filter(Boolean);
     const label = element('label', [box, ' ', said(change.path), ` ${kind}`]);
     return element('li', notes.length > 0 ? [label, ' ', element('span', visible(notes.join('; ')), { className: `state-${change.state}` })] : label);
   }

@@ -97,9 +97,13 @@ export class CostView {
     this.plot.show(turns);
     this.body.replaceChildren(...turns.slice(-ROWS_MAX).map((turn) => this.row(turn)));
     const sum = (name) => turns.reduce((all, turn) => all + (turn[name] ?? 0), 0);
+    const [before, after] = ['input_tokens', 'output_tokens'].map((name) => (cost[name] ?? 0) - sum(name));
+    const others = before > 0 || after > 0
+      ? [element('tr', [element('th', 'Earlier runs, and outside of turns', { scope: 'row', colSpan: 2 }),
+        ...[count(before), '', count(after), '', '', '', ''].map((words) => element('td', words))])] : [];
     const cells = [count(sum('input_tokens')), count(sum('cached_input_tokens')), count(sum('output_tokens')), money(sum('cost_micros_usd')),
       count(sum('calls')), duration(sum('duration_ms')), ''];
-    this.foot.replaceChildren(element('tr', [element('th', 'All turns', { scope: 'row', colSpan: 2 }), ...cells.map((words) => element('td', words))]));
+    this.foot.replaceChildren(element('tr', [element('th', 'All turns', { scope: 'row', colSpan: 2 }), ...cells.map((words) => element('td', words))]), ...others);
   }
 
   row(turn) {

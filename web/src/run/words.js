@@ -38,7 +38,7 @@ const NOTES = {
   'error.upstream': ['warn', ({ provider, message, attempt, max_attempts: most }) =>
     `${provider} failed${attempt ? `, attempt ${attempt}${most ? ` of ${most}` : ''}` : ''}: ${message}`],
   'workspace.provisioned': ['quiet', ({ mode, path, files, bytes, files_from_run_id: from, files_from_sequence: at }) =>
-    `Workspace ${path} (${modeWords(mode)}; ${counted(files, 'file')}, ${size(bytes)}${from ? `; the files at event ${at} of ${from}` : ''}).`],
+    `Workspace ${path} (${modeWords(mode)}${mode === 'clone' ? `; ${counted(files, 'file')}, ${size(bytes)}` : ''}${from ? `; the files at event ${at} of ${from}` : ''}).`],
   'workspace.failed': ['bad', ({ code, message }) => `Cannot create the workspace (${code}): ${message}`],
   'gap.events_pruned': ['warn', ({ first_pruned_sequence: first, last_pruned_sequence: last, reason }) => `${prunedWords(first, last).slice(0, -1)}: ${reason}.`],
   'gap.events_damaged': ['bad', ({ first_damaged_sequence: first, last_damaged_sequence: last, reason }) => `Damage found in ${through(first, last)}: ${reason}.`],

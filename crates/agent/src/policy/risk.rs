@@ -98,11 +98,34 @@ fn is_about_files(risk: Risk) -> bool {
 
 /// Assesses a shell command line that runs in an unknown folder.
 pub fn command_risk(text: &str) -> Risk {
-    line_risk(&CommandLine::read(text), None).0
+    LineRisk::of(&CommandLine::read(text), None).worst
 }
 
-/// Assesses a command line in the setting of its run.
-pub(crate) fn line_risk(line: &CommandLine, setting: Option<&Setting>) -> (Risk, Reach) {
+/// The risk of a command line: that of its most dangerous command.
+pub(crate) struct LineRisk {
+    pub(crate) worst: Risk,
+    pub(crate) reach: Reach,
+    /// The consequences of all commands that are as dangerous.
+    pub(crate) consequences: Vec<&'static str>,
+}
+
+impl LineRisk {
+    /// Assesses a command line in the setting of its run.
+    pub(crate) fn of(line: &CommandLine, setting: Option<&Setting>) -> LineRisk {
+        let mut risks = Vec::new();
+        let (worst, reach) = line_risk(line, setting, &mut |risk| risks.push(risk));
+        let mut consequences = vec![worst.2];
+        for (level, _, consequence) in risks {
+            if level == worst.0 && level > RiskLevel::Low && !consequences.contains(&consequence) {
+                consequences.push(consequence);
+            }
+        }
+        LineRisk { worst, reach, consequences }
+    }
+}
+
+/// Assesses a command line, and passes on the risk of each part of it.
+fn line_risk(line: &CommandLine, setting: Option<&Setting>, each: &mut dyn FnMut(Risk)) -> (Risk, Reach) {
     let mut worst: Option<Risk> = None;
     let mut reach = Reach::Reading;
     let is_copy =
@@ -114,6 +137,7 @@ pub(crate) fn line_risk(line: &CommandLine, setting: Option<&Setting>) -> (Risk,
         let risk = confined.map_or(risk, |(_, consequence)| {
             (RiskLevel::Medium, Reversibility::PartiallyReversible, consequence)
         });
+        each(risk);
         // Of two equal risks the first is returned, unless it is unspecific.
         if worst
             .is_none_or(|worst| (risk.0, risk.1) > (worst.0, worst.1) || worst == READS && risk.0 == worst.0)

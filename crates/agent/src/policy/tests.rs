@@ -340,6 +340,17 @@ fn a_command_is_assessed_where_it_runs() {
             "Deletes commits or stashes of the git repository.",
         ),
         ("touch /w/a", "Changes files.", "Changes files."),
+        (
+            "ls; rm -rf src && rm -f b && git push --force",
+            "Publishes something or changes a remote service.",
+            "Deletes files. Publishes something or changes a remote service.",
+        ),
+        (
+            "rm -rf src; touch a; git reset --hard",
+            "Deletes files of the copy. Your folder keeps its files. Changes files. Discards changes in the copy. Your folder does not \
+             change.",
+            "Deletes files. Discards uncommitted or unpublished work.",
+        ),
     ] {
         for (setting, expected) in [(&clone(), copy), (&in_place, other), (&open, other)] {
             let assessment = setting.assess(running(command));

@@ -236,7 +236,7 @@ fn select(compared: &mut Comparison, paths: &[String]) -> Result<(), Unacceptabl
     for path in paths {
         if !compared.changes.iter().any(|change| below(change, path)) {
             return Err(refused(format!(
-                "the run did not change {path:?}; name changed paths, relative to the folder"
+                "there is nothing to apply at {path:?}: it is the same in the folder and the copy; name changed paths, relative to the folder"
             )));
         }
     }

@@ -33,7 +33,7 @@ use self::queue::{AcpItem, AcpQueue, AcpSide, queue};
 use self::recorder::{AcpRecorder, command_name, raw};
 use self::relay::{Outlet, Relay};
 use super::acp_agent::AgentOptions;
-use super::child_stderr;
+use super::child_output::{self, EscapedStdout};
 use super::invocation::{Invocation, block_on};
 use crate::failure::Failure;
 use crate::limits;
@@ -65,20 +65,21 @@ impl Acp {
             return served;
         }
         let client = invocation.client()?;
+        let _escaped = EscapedStdout::start().map_err(|why| Failure::Own(format!("the terminal: {why}")))?;
         let (program, arguments) =
             self.command.split_first().expect("the parser requires one without an agent");
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(child_stderr::stdio())
+            .stderr(child_output::stderr())
             .spawn()
             .map_err(|why| {
                 Failure::Usage(format!(
                     "cannot start the agent {program:?}: {why}; check the command after --"
                 ))
             })?;
-        let shown = child_stderr::show(&mut child);
+        let shown = child_output::show(&mut child);
         let (agent_in, agent_out) = (child.stdin.take(), child.stdout.take());
         let agent = Outlet::new(agent_in.expect("it is piped"));
         let editor = Outlet::new(std::io::stdout());

@@ -152,11 +152,11 @@ impl Apply {
     }
 
     async fn discard(&self, client: &Client, changes: &Changes, json: bool) -> Result<(), Failure> {
+        let unapplied = unapplied(changes);
         if !self.yes && (json || !confirm::can_ask()) {
             return Err(Failure::Usage(format!(
-                "the copy {} with {} would be deleted permanently; confirm with --yes",
-                clean::line(&changes.path),
-                path_count(changes.count)
+                "the copy {} with {unapplied} would be deleted permanently; confirm with --yes",
+                clean::line(&changes.path)
             )));
         }
         if !self.yes {
@@ -164,7 +164,7 @@ impl Apply {
                 note(&line(change));
             }
             let copy = clean::line(&changes.path);
-            if !confirm::confirm(&format!("Delete the copy {copy} with {}?", path_count(changes.count)))? {
+            if !confirm::confirm(&format!("Delete the copy {copy} with {unapplied}?"))? {
                 return Err(Failure::No);
             }
         }
@@ -173,9 +173,9 @@ impl Apply {
             return Output::new().value(&discarded).map_err(Failure::from);
         }
         note(&format!(
-            "discarded {} of the copy {}",
-            path_count(discarded.count),
-            clean::line(&discarded.path)
+            "deleted the copy {} with {}",
+            clean::line(&discarded.path),
+            self::unapplied(&discarded)
         ));
         Ok(())
     }
@@ -251,6 +251,14 @@ fn line(change: &Change) -> String {
     clean::line(&format!("{}{kind} {}{state}", change.change, change.path))
 }
 
+/// What is lost with the copy.
+fn unapplied(changes: &Changes) -> String {
+    match changes.count {
+        0 => "no changes left to apply".to_owned(),
+        count => format!("{} not applied", path_count(count)),
+    }
+}
+
 /// What became of them.
 fn report_result(changes: &Changes, writes: bool) {
     let source = clean::line(&changes.source);
@@ -258,7 +266,12 @@ fn report_result(changes: &Changes, writes: bool) {
         (Some(branch), Some(commit)) => {
             note(&format!("committed to branch {} as {}", clean::line(branch), clean::line(commit)));
         }
-        _ if changes.count == 0 => note("the run changed no files in its copy"),
+        _ if changes.count == 0 => {
+            note(&format!("nothing to apply: the copy has the same files as {source}"))
+        }
+        _ if writes && !changes.changes.iter().any(|change| change.state == "applied") => {
+            note("nothing was applied");
+        }
         _ if writes => note(&format!("applied to {source}")),
         _ => note(&format!(
             "nothing was changed; to apply to {source}: recount apply {}",

@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::http::HttpServer;
 use self::pump::{McpItem, McpQueue, forward, queue};
 use self::recorder::McpRecorder;
-use super::child_stderr;
+use super::child_output::{self, EscapedStdout};
 use super::invocation::{Invocation, block_on_threads};
 use crate::failure::Failure;
 use crate::limits;
@@ -44,6 +44,7 @@ pub(super) struct Mcp {
 impl Mcp {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let client = invocation.client()?;
+        let _escaped = EscapedStdout::start().map_err(|why| Failure::Own(format!("the terminal: {why}")))?;
         if let Some(address) = &self.address {
             return connect(client, address, self.token_env.as_deref());
         }
@@ -53,13 +54,13 @@ impl Mcp {
                 .args(arguments)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
-                .stderr(child_stderr::stdio())
+                .stderr(child_output::stderr())
                 .spawn()
                 .map_err(|why| {
                     let check = "check the command after --";
                     Failure::Usage(format!("cannot start the MCP server {program:?}: {why}; {check}"))
                 })?;
-            let shown = child_stderr::show(&mut child);
+            let shown = child_output::show(&mut child);
             let pipes = (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
             let (queue, waiting) = queue();
             let name = program.rsplit('/').next().unwrap_or(program);

@@ -106,7 +106,7 @@ fn only_selected_paths_are_applied() {
     let project = CopiedProject::make();
     project.change();
     let error = project.apply_to(&to(&["a", "nothing"], Conflicts::Refuse)).unwrap_err();
-    assert!(error.message.contains("did not change \"nothing\""), "{error}");
+    assert!(error.message.contains("nothing to apply at \"nothing\""), "{error}");
     let applied = project.apply_to(&to(&["new/deep/file", "link"], Conflicts::Refuse)).unwrap();
     let paths: Vec<&str> = applied.changes.iter().map(|change| &*change.path).collect();
     assert_eq!(paths, ["link", "new", "new/deep", "new/deep/file"]);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::editor::{Setting, events, eventually, of_type, runs};
 use super::tool_call;
+use crate::process::terminal::Terminal;
 use crate::server::{Server, recount};
 
 #[tokio::test]
@@ -288,4 +289,19 @@ fn a_command_that_cannot_start_and_a_server_that_refuses() {
         words.iter().any(|line| line.contains("recording stopped; messages are still forwarded")),
         "{words:?}"
     );
+}
+
+#[test]
+fn a_terminal_gets_no_control_characters_of_a_child() {
+    let server = Server::fresh();
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let child = ["sh", "-c", r"printf '\033]0;title\007one\n\033[2Jtwo\n'"];
+    for command in ["acp", "mcp"] {
+        let arguments: Vec<&str> = ["--url", &url, command, "--"].into_iter().chain(child).collect();
+        let mut terminal = Terminal::start(folder.path(), &arguments, &[]);
+        let shown = terminal.wait_for("two");
+        assert!(shown.contains(r"\u{1b}]0;title\u{7}one"), "{command}: {shown:?}");
+        assert!(shown.contains(r"\u{1b}[2Jtwo"), "{command}: {shown:?}");
+    }
 }

@@ -1,17 +1,19 @@
-//! The standard error of a child process. On a terminal its control characters are escaped, because they would steer the
-//! terminal; elsewhere the child inherits ours. It must not know what the child is. Look at [`stdio`] and [`show`].
+//! What a child process writes. On a terminal its control characters are escaped, because they would steer the
+//! terminal; elsewhere nothing is changed. It must not know what the child is. Look at [`stderr`] and [`EscapedStdout`].
 
 use std::io::{self, IsTerminal as _, Read, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use recount_client::thread;
+use rustix::stdio::dup2_stdout;
 
-use crate::limits::{CHILD_STDERR_BYTES, CHILD_STDERR_WAIT};
+use crate::limits::{CHILD_OUTPUT_BYTES, CHILD_OUTPUT_WAIT};
 use crate::render::clean;
 
 /// What a child gets as its standard error.
-pub(super) fn stdio() -> Stdio {
+pub(super) fn stderr() -> Stdio {
     if io::stderr().is_terminal() { Stdio::piped() } else { Stdio::inherit() }
 }
 
@@ -20,26 +22,61 @@ pub(super) struct Showing(Receiver<()>);
 
 /// Shows what the child writes to it, if it is ours to show.
 pub(super) fn show(child: &mut Child) -> Option<Showing> {
-    let pipe = child.stderr.take()?;
-    let (ended, showing) = sync_channel::<()>(0); // tidy: only its end is sent
-    thread("child-stderr", move || {
-        // A terminal that is closed shows nothing.
-        copy(pipe, io::stderr()).ok();
-        drop(ended);
-    });
-    Some(Showing(showing))
+    Some(Showing::start(child.stderr.take()?, io::stderr()))
+}
+
+/// While it lives, standard output goes through a pipe to the terminal, where control characters are escaped.
+pub(super) struct EscapedStdout {
+    terminal: OwnedFd,
+    showing: Option<Showing>,
+}
+
+impl EscapedStdout {
+    /// Nothing if standard output is not a terminal.
+    pub(super) fn start() -> io::Result<Option<Self>> {
+        if !io::stdout().is_terminal() {
+            return Ok(None);
+        }
+        let terminal = io::stdout().as_fd().try_clone_to_owned()?;
+        let (from, to) = io::pipe()?;
+        let showing = Some(Showing::start(from, std::fs::File::from(terminal.try_clone()?)));
+        dup2_stdout(to)?;
+        Ok(Some(EscapedStdout { terminal, showing }))
+    }
+}
+
+impl Drop for EscapedStdout {
+    fn drop(&mut self) {
+        io::stdout().flush().ok();
+        // The pipe ends with this, so what is in it is shown.
+        if dup2_stdout(&self.terminal).is_ok()
+            && let Some(showing) = self.showing.take()
+        {
+            showing.wait();
+        }
+    }
 }
 
 impl Showing {
+    fn start(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Self {
+        let (ended, showing) = sync_channel::<()>(0); // tidy: only its end is sent
+        thread("child-output", move || {
+            // A terminal that is closed shows nothing.
+            copy(from, to).ok();
+            drop(ended);
+        });
+        Showing(showing)
+    }
+
     /// Waits until everything is shown that a child wrote that has ended.
     pub(super) fn wait(self) {
-        self.0.recv_timeout(CHILD_STDERR_WAIT).ok();
+        self.0.recv_timeout(CHILD_OUTPUT_WAIT).ok();
     }
 }
 
 /// Copies text as it comes. A character that is cut between two reads waits for its end.
 fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
-    let mut buffer = [0; CHILD_STDERR_BYTES];
+    let mut buffer = [0; CHILD_OUTPUT_BYTES];
     let mut held = 0;
     loop {
         let read = from.read(&mut buffer[held..])?;
