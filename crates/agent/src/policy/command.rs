@@ -29,6 +29,8 @@ pub(crate) struct CommandLine {
     pub(crate) commands: Vec<Command>,
     /// Files that output is redirected to, except `/dev/null`.
     pub(crate) redirects: Vec<String>,
+    /// Files that input is redirected from.
+    pub(crate) inputs: Vec<String>,
     /// Why the text does not show everything that the shell would run; `None` if it does.
     pub(crate) unjudged: Option<&'static str>,
     /// Whether it sets a variable that changes what later commands are, such as `PATH`.

@@ -166,6 +166,11 @@ fn line_risk(line: &CommandLine, setting: Option<&Setting>, each: &mut dyn FnMut
             CHANGES
         });
     }
+    for input in &line.inputs {
+        if names_credentials(&[input, &within(&folder, input)], root) {
+            take(CREDENTIALS);
+        }
+    }
     if line.twisted {
         take(UNKNOWN);
     }

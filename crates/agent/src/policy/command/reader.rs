@@ -402,6 +402,8 @@ impl<'a> Reader<'a> {
             self.stop("it opens a network connection");
         } else if both {
             self.line.redirects.push(target.text);
+        } else {
+            self.line.inputs.push(target.text);
         }
     }
 
