@@ -40,7 +40,7 @@ export function timelineRows(view) {
 
 const KINDS = ['turn', 'call', 'wait', 'gap'];
 
-/** Rows as the table shows them: neighbours as one row when there are too many, with the range that it stands for. */
+/** Rows as the table shows them: neighbours as one row when there are too many, with their range. */
 export function groupedRows(rows, first) {
   const each = Math.ceil(rows.length / ROWS_MAX) || 1;
   if (each === 1) return rows;

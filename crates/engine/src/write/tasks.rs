@@ -67,7 +67,7 @@ impl WriteHandle {
                 Ok((row, Some(run)))
             }
             None => {
-                let append = Append { rows: rows, ..Append::default() };
+                let append = Append { rows, ..Append::default() };
                 self.ground().store().append(append).await?;
                 Ok((row, None))
             }
