@@ -1,7 +1,7 @@
 //! Changes runs and records: the writer of each run, run start, ingest, masking, idempotency keys, artifacts. It must
 //! not know who executes a run, nor a wire format.
 //!
-//! Start with [`run_writer`].
+//! Start with [`writer`].
 
 pub(crate) mod admission;
 pub(crate) mod allowances;
@@ -11,10 +11,10 @@ pub(crate) mod blobs;
 mod child_runs;
 pub(crate) mod commit;
 pub(crate) mod context;
+mod contribution;
 pub(crate) mod damaged_rows;
 pub(crate) mod deadlines;
 pub(crate) mod ended_run;
-mod group;
 pub(crate) mod handle;
 pub(crate) mod idempotency;
 mod idempotency_store;
@@ -30,7 +30,6 @@ pub(crate) mod removal;
 pub(crate) mod request;
 mod resume_point;
 mod run_start;
-pub(crate) mod run_writer;
 pub(crate) mod seal;
 pub(crate) mod sealed;
 mod session_copies;
@@ -41,8 +40,7 @@ pub(crate) mod start;
 mod submit;
 mod tasks;
 mod user_messages;
-pub(crate) mod with_rows;
-mod writer_loop;
+pub(crate) mod writer;
 pub(crate) mod writers;
 
 pub use artifacts::{ArtifactInput, ArtifactReceipt, OutputInLog, PatchTarget, Upload};

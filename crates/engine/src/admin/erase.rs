@@ -15,8 +15,7 @@ use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::deletion;
 use crate::write::damaged_rows::{delete_rows, is_damaged};
-use crate::write::request::{Erase, SubmitWithRows};
-use crate::write::with_rows::CommandWithRows;
+use crate::write::request::{CommandWithRows, Erase, SubmitWithRows};
 use crate::{ErasureRecord, Error, ListQuery, RunOwner, RunRow, limits};
 
 /// What is deleted together with its runs.

@@ -17,7 +17,7 @@ use crate::ground::rows;
 use crate::ground::rows::deletion;
 use crate::write::context::WriteContext;
 use crate::write::handle::WriteHandle;
-use crate::write::run_writer::Writer;
+use crate::write::writer::Writer;
 use crate::{AllowanceRow, Error, limits};
 
 impl WriteContext {

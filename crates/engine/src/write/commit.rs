@@ -55,10 +55,6 @@ pub(crate) enum CommitFailure {
 }
 
 impl Commit {
-    pub(crate) fn of(rows: Vec<RowPut>) -> Self {
-        Commit { rows, ..Commit::default() }
-    }
-
     /// Adds events of a run after those added before. Returns their bytes.
     pub(crate) fn events(&mut self, run: RunId, first: u64, events: &[Event]) -> usize {
         let records = journal::encode(events, first);

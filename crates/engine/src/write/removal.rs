@@ -20,11 +20,13 @@ use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::deletion;
 use crate::ground::{journal, rows};
 use crate::write::commit::Commit;
+use crate::write::contribution::{Contribution, PendingReply};
 use crate::write::damaged_rows::delete_damaged_rows;
 use crate::write::listed_rows::{ListedRow, Relations, listed, relations};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
-use crate::write::run_writer::Writer;
+use crate::write::request::{Erase, Prune, ReplyTo};
+use crate::write::writer::{Batch, Writer};
 use crate::{ArtifactRow, Error, Receipt, Tombstone, limits};
 
 /// The result of a prune of one run.
@@ -93,15 +95,34 @@ enum Extent {
     All,
 }
 
+/// What an append removes of a run, and what follows it.
+pub(super) struct Removal {
+    /// `None`: the whole run.
+    keep_from: Option<u64>,
+    pub(super) last_position: u64,
+    /// The end of the run after the append.
+    pub(super) next_sequence: u64,
+    pub(super) task: Option<TaskId>,
+    /// Blobs that lose a use.
+    pub(super) blobs: Vec<String>,
+}
+
+impl Removal {
+    pub(super) fn add_to(&self, run: RunId, commit: &mut Commit) {
+        match self.keep_from {
+            Some(keep_from) => commit.cut(run, keep_from),
+            None => commit.erase(run),
+        }
+    }
+}
+
 impl Writer {
+    /// Plans a prune, and applies its marker to the state in memory.
     pub(super) async fn prune(
-        &mut self,
-        mut loaded: Box<LoadedRun>,
-        before: Option<u64>,
-        reason: String,
-        with: Option<PruneRows>,
-        is_trial: bool,
-    ) -> Result<Pruned, Error> {
+        &self,
+        loaded: &mut LoadedRun,
+        Prune { before, reason, rows: with, is_trial }: Prune,
+    ) -> Result<(Contribution, Pruned), Error> {
         let reason = loaded.redaction.redactor.text(&reason).into_owned();
         // The rules refuse a run that has not ended.
         let ending = loaded.state.ending_sequence().unwrap_or(0);
@@ -109,75 +130,83 @@ impl Writer {
         let wanted = before.map_or(ending, |before| before.min(ending));
         let plan = self.removal_plan(first_kept, wanted, limits::PRUNE_ROWS_MAX, Extent::Beginning).await?;
         let command = Command::Prune { before: Some(plan.keep_from), reason };
-        let decided = recount_run::decide(&loaded.state, command, self.stamp());
-        let events = match decided {
-            Ok(events) if !events.is_empty() => events,
-            other => {
-                self.loaded = Some(loaded);
-                other?;
-                return Ok(Pruned { first_sequence: first_kept, events: 0, receipt: None });
-            }
-        };
+        let events = recount_run::decide(&loaded.state, command, self.stamp())?;
+        if events.is_empty() {
+            let pruned = Pruned { first_sequence: first_kept, events: 0, receipt: None };
+            return Ok((Contribution::default(), pruned));
+        }
         let pruned =
             Pruned { first_sequence: plan.keep_from, events: plan.keep_from - first_kept, receipt: None };
         if is_trial {
-            self.loaded = Some(loaded);
-            return Ok(pruned);
+            return Ok((Contribution::default(), pruned));
         }
-        let first = loaded.state.next_sequence();
-        loaded.apply(&events, Masking::default());
-        let mut rows = loaded.fold.rows(&loaded.state);
-        rows.extend(plan.rows());
+        let mut rows: Vec<RowPut> = plan.rows().collect();
         rows.push(rows::must_be_absent(rows::PINS, self.run.to_string()));
         rows.extend(self.pruned_up_to(plan.last_position).await?);
         rows.extend(with.into_iter().flat_map(|with| with(&pruned)));
-        let mut commit = Commit::of(rows);
-        commit.events(self.run, first, &events);
-        commit.cut(self.run, plan.keep_from);
-        let landed = match self.context.commit(commit).await {
-            Ok(landed) => landed,
-            Err(failed) => return Err(failed.meaning(self.run).into_error()),
+        loaded.apply(&events, Masking::default());
+        let removal = Removal {
+            keep_from: Some(plan.keep_from),
+            last_position: plan.last_position,
+            next_sequence: loaded.state.next_sequence(),
+            task: loaded.state.task_id(),
+            blobs: plan.blobs,
         };
-        self.context.publisher.forget(&self.stream, plan.last_position);
-        self.context.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
-        let task = loaded.state.task_id();
-        self.settle(loaded, true, false);
-        self.release_blobs(task, plan.blobs).await;
-        Ok(Pruned { receipt: landed.of(self.run), ..pruned })
+        Ok((Contribution { events, rows, removal: Some(removal), ..Contribution::default() }, pruned))
     }
 
-    pub(super) async fn erase(&mut self, loaded: Box<LoadedRun>, by: String) -> Result<(), Error> {
-        if !loaded.state.is_ended() {
-            self.loaded = Some(loaded);
-            let message = format!("{} is active; it can be erased after it has ended", self.run);
-            return Err(Error::rejected(Code::RunActive, message));
-        }
-        let state = &loaded.state;
-        let prior = state.queued().and_then(|queued| queued.prior_run_id.clone());
-        let relations = Relations {
-            task: state.task_id(),
-            session: state.session_id(),
-            successor_key: successor_key(prior.as_deref(), self.run),
-        };
-        self.erase_related(relations, true, by).await
-    }
-
-    /// Erases an unreadable run. It need not have ended, because it accepts no events.
-    pub(super) async fn erase_damaged(&mut self, by: String) -> Result<(), Error> {
-        let relations = relations(self.context.ground.store(), self.run).await?;
-        self.erase_related(relations, false, by).await
-    }
-
-    async fn erase_related(
+    /// Erases a run. An unreadable one need not have ended, because it accepts no events.
+    pub(super) async fn erase(
         &mut self,
-        relations: Relations,
-        is_readable: bool,
+        loaded: Result<Box<LoadedRun>, Error>,
         by: String,
-    ) -> Result<(), Error> {
+        to: ReplyTo<Erase>,
+    ) {
+        let relations = match &loaded {
+            Ok(loaded) if !loaded.state.is_ended() => {
+                let message = format!("{} is active; it can be erased after it has ended", self.run);
+                Err(Error::rejected(Code::RunActive, message))
+            }
+            Ok(loaded) => {
+                let state = &loaded.state;
+                let prior = state.queued().and_then(|queued| queued.prior_run_id.clone());
+                Ok(Relations {
+                    task: state.task_id(),
+                    session: state.session_id(),
+                    successor_key: successor_key(prior.as_deref(), self.run),
+                })
+            }
+            Err(error) if error.is_damage() => relations(self.context.ground.store(), self.run).await,
+            Err(error) => Err(error.clone()),
+        };
+        let relations = match relations {
+            Ok(relations) => relations,
+            Err(error) => {
+                self.keep(loaded.ok());
+                return to.reply(Err(error));
+            }
+        };
         let context = self.context.clone();
         // Until the last append, no repair may rewrite rows that an earlier append deleted.
         let _erasure = context.repairs.erasure_of(&self.stream).await;
-        let store = context.ground.store();
+        match self.erasure(relations, loaded.is_ok(), by).await {
+            Ok(contribution) => {
+                let mut batch = Batch::default();
+                batch.add(self.run, contribution, PendingReply::Erase(to));
+                self.commit(None, true, batch).await;
+            }
+            Err(error) => to.reply(Err(error)),
+        }
+    }
+
+    /// Deletes most rows of the run, and plans the last append.
+    async fn erasure(
+        &self,
+        relations: Relations,
+        is_readable: bool,
+        by: String,
+    ) -> Result<Contribution, Error> {
+        let store = self.context.ground.store();
         let Some(end) = store.end(&self.stream).await? else { return Err(run_not_found(self.run)) };
         if end.erased {
             return Err(run_erased(self.run));
@@ -216,19 +245,14 @@ impl Writer {
         };
         let key = rows::tenant_key(self.run);
         rows.push(rows::put(rows::ERASED, key, recount_log::Guard::Any, &tombstone));
-        let mut commit = Commit::of(rows);
-        commit.erase(self.run);
-        if let Err(failed) = context.commit(commit).await {
-            return Err(failed.meaning(self.run).into_error());
-        }
-        self.context.publisher.forget(&self.stream, end.last_position);
-        self.context.publisher.mark_ended(&self.stream, end.next_sequence);
-        self.context.timers.set(self.run, None, &self.context.ground.world);
-        self.context.fresh.forget(self.run);
-        // Blobs that were stored for it and never named.
-        let hashes = self.context.blobs.forget_run(self.run);
-        self.release_blobs(task, hashes).await;
-        Ok(())
+        let removal = Removal {
+            keep_from: None,
+            last_position: end.last_position,
+            next_sequence: end.next_sequence,
+            task,
+            blobs: Vec::new(),
+        };
+        Ok(Contribution { rows, removal: Some(removal), ..Contribution::default() })
     }
 
     /// The deletions that belong to the run itself.
@@ -308,7 +332,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Deletes unused blobs. The next start deletes those that fail.
+    /// What follows the append of a removal. Unused blobs are deleted; the next start deletes those that fail.
+    pub(super) async fn removed(&self, removal: Removal) {
+        let mut blobs = removal.blobs;
+        if removal.keep_from.is_none() {
+            self.context.timers.set(self.run, None, &self.context.ground.world);
+            self.context.fresh.forget(self.run);
+            // Blobs that were stored for it and never named.
+            blobs.extend(self.context.blobs.forget_run(self.run));
+        }
+        self.release_blobs(removal.task, blobs).await;
+    }
+
     async fn release_blobs(&self, task: Option<TaskId>, blobs: Vec<String>) {
         let owner = task.map_or_else(|| self.run.to_string(), |task| task.to_string());
         self.context.quotas.forget(&owner).await;

@@ -2,12 +2,13 @@
 //! request is executed. Start with [`Job`].
 
 use recount_event::{Draft, Event};
+use recount_log::RowPut;
 use recount_run::Command;
 use tokio::sync::oneshot;
 
 use crate::write::removal::PruneRows;
-use crate::write::with_rows::{CommandWithRows, SideOutcome};
-use crate::{BatchId, Error, Pruned, Receipt};
+use crate::write::run_start::RunStart;
+use crate::{BatchId, CommandOutcome, Error, IdempotencyKey, KeyedReply, Pruned, Receipt, StoredResponse};
 
 /// A kind of request to a writer.
 pub(crate) trait Job: Send + Sized + 'static {
@@ -50,6 +51,38 @@ pub(crate) struct Tick {
 pub(crate) struct SubmitWithRows {
     pub(crate) command: Command,
     pub(crate) with: Box<CommandWithRows>,
+}
+
+/// The additional content of the append.
+#[derive(Default)]
+pub(crate) struct CommandWithRows {
+    pub(crate) rows: Vec<RowPut>,
+    /// A run of the same session. The command ends the previous one, which must be waiting.
+    pub(crate) successor: Option<RunStart>,
+    /// The key of the request, stored with the event that continues the run.
+    pub(crate) idempotency: Option<IdempotencyKey>,
+    /// Values of secret options in the rows: masked from this command on.
+    pub(crate) secrets: Vec<String>,
+    /// The key of the request, stored with its response.
+    pub(crate) reply: Option<KeyedReply<CommandOutcome>>,
+    /// Whether the command is part of a deletion, which must work on a full disk.
+    pub(crate) frees_space: bool,
+}
+
+/// The outcome of such a command.
+pub(crate) enum SideOutcome {
+    Written {
+        /// The receipt of the command's events. `None`: there was nothing to write.
+        own: Option<Receipt>,
+        /// The receipt of the successor's start.
+        started: Option<Receipt>,
+        /// The response that was stored with the events.
+        kept: Option<StoredResponse>,
+    },
+    /// Another client changed a row meanwhile, and nothing was written: read it again.
+    Stale,
+    /// The run has ended on its own, and nothing was written.
+    Ended,
 }
 
 /// Removes the events before `before`, at most those before the ending.

@@ -8,9 +8,8 @@ use recount_run::{CancelledBy, Command};
 
 use crate::boxed;
 use crate::write::handle::WriteHandle;
-use crate::write::request::SubmitWithRows;
+use crate::write::request::{CommandWithRows, SideOutcome, SubmitWithRows};
 use crate::write::start::Started;
-use crate::write::with_rows::{CommandWithRows, SideOutcome};
 use crate::{
     CommandOutcome, Error, IdempotencyKey, KeyedReply, ListQuery, NewRun, Overrides, Receipt, SetupRow,
     StoredResponse, limits,

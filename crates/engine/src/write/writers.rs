@@ -11,7 +11,7 @@ use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::journal;
 use crate::write::context::WriteContext;
 use crate::write::request::{Job, JobOutcome, ReplyTo, Request};
-use crate::write::run_writer::Writer;
+use crate::write::writer::Writer;
 use crate::{Error, Failure, limits};
 
 pub(crate) struct Writers {
