@@ -111,6 +111,7 @@ ordering! {
         /// With `from_sequence`: the files to start with. `restore` (the default): those at that event, in a new copy.
         /// `current`: those of the earlier run's folder as they are now, in that folder.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("enum" = ["restore", "current", null]))]
         pub files: Option<String>,
     }
 }
@@ -148,6 +149,7 @@ pub struct ResumeRun {
     /// The files to start with. `restore` (the default): those at this place, in a new copy; at the last checkpoint only
     /// if the folder has changed since. `current`: those of the earlier run's folder as they are now, in that folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["restore", "current", null]))]
     pub files: Option<String>,
 }
 
@@ -189,6 +191,7 @@ pub struct RetryRunFromTurn {
     /// The files to start with. `restore` (the default): those at this place, in a new copy. `current`: those of
     /// the earlier run's folder as they are now, in that folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["restore", "current", null]))]
     pub files: Option<String>,
 }
 
@@ -341,6 +344,7 @@ pub struct ApplyRun {
     /// What is done with changes that conflict with the folder: `refuse` (the default) writes nothing; `skip` writes the
     /// other changes; `mark` also writes both versions of a file, between conflict markers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["refuse", "skip", "mark", null]))]
     pub conflicts: Option<String>,
     /// The `digest` of the changes that were shown. If they are no longer the same, nothing is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
