@@ -99,7 +99,7 @@ async fn known_violations_of_the_reference_producer_are_found() {
         assert!(warned.contains(requirement), "{requirement} is not among the warnings: {what}\n{text}");
     }
     assert!(mentions(&report, "R-051", "before its confirmation"), "{text}");
-    assert!(mentions(&report, "R-077", "taken with 200"), "{text}");
+    assert!(mentions(&report, "R-077", "got 200"), "{text}");
     // Situations that it does not support are reported as not shown, not as passed: errors (its categories are not the
     // protocol's), questions, and expired prompts (its 300 seconds run by its own clock).
     let not_shown = |requirement: &str| {
