@@ -14,6 +14,7 @@ pub(crate) mod context;
 mod contribution;
 pub(crate) mod damaged_rows;
 pub(crate) mod deadlines;
+mod decide;
 pub(crate) mod ended_run;
 pub(crate) mod handle;
 pub(crate) mod idempotency;
@@ -53,7 +54,7 @@ pub use idempotency::{
 pub use ingest::BatchId;
 pub use new_run::NewRun;
 pub use quotas::ArtifactQuota;
-pub use removal::Pruned;
+pub use request::Pruned;
 pub use resume_point::ResumeFrom;
 pub use seal::SEAL_KEY_BYTES;
 pub use setups::{NewFork, NewSetup};

@@ -32,6 +32,9 @@ pub struct ApprovalRow {
     pub requested_at: String,
     pub expires_at: Option<String>,
     pub default_decision: String,
+    /// Whether it is withdrawn at the deadline, and `default_decision` has no effect.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withdrawn_at_deadline: bool,
     pub policy_reason: Option<String>,
     pub risk_level: Option<String>,
     pub action: Option<String>,
@@ -338,6 +341,7 @@ impl Prompts {
             requested_at: at,
             expires_at: expires(event, request.timeout_seconds, request.expires_at.as_ref()),
             default_decision: request.default_decision.unwrap_or(DefaultDecision::Reject).as_str().into(),
+            withdrawn_at_deadline: request.withdrawn_at_deadline == Some(true),
             policy_reason: request.policy_reason.clone(),
             risk_level: request.risk_level.map(|level| level.as_str().into()),
             action: request.action.clone(),

@@ -1,23 +1,12 @@
-//! What each kind of request contributes to the append of a run, and the reply that waits for the append. It must not
-//! write. Start with [`Writer::contribute`].
+//! What a request adds to the append of a run, and the reply that waits for the append. It must not know the writer.
 
-use recount_event::{Code, Event, Payload, Stamp};
+use recount_event::{Event, RunId, TaskId};
 use recount_log::RowPut;
-use recount_run::{Command, Status};
 
-use crate::catalogue::prompt_rows;
-use crate::catalogue::prompt_rows::requested_prompt;
-use crate::write::artifact_uses;
-use crate::write::ingest::{BatchDigest, BatchRecord, BatchStatus};
-use crate::write::loaded_run::LoadedRun;
-use crate::write::removal::Removal;
-use crate::write::request::{
-    CommandWithRows, Erase, Ingest, Job, Prune, ReplyTo, Report, Request, SideOutcome, Submit,
-    SubmitWithRows, Tick,
-};
+use crate::write::commit::Commit;
+use crate::write::request::{Erase, Ingest, Job, Prune, ReplyTo, Report, Submit, SubmitWithRows, Tick};
 use crate::write::run_start::RunStart;
-use crate::write::writer::Writer;
-use crate::{CommandOutcome, Error, Pruned, Receipt, RequestResult, StoredResponse};
+use crate::{Error, Pruned, StoredResponse};
 
 /// What a request adds to an append.
 #[derive(Default)]
@@ -32,6 +21,27 @@ pub(super) struct Contribution {
     pub(super) frees_space: bool,
 }
 
+/// What an append removes of a run, and what follows it.
+pub(super) struct Removal {
+    /// `None`: the whole run.
+    pub(super) keep_from: Option<u64>,
+    pub(super) last_position: u64,
+    /// The end of the run after the append.
+    pub(super) next_sequence: u64,
+    pub(super) task: Option<TaskId>,
+    /// Blobs that lose a use.
+    pub(super) blobs: Vec<String>,
+}
+
+impl Removal {
+    pub(super) fn add_to(&self, run: RunId, commit: &mut Commit) {
+        match self.keep_from {
+            Some(keep_from) => commit.cut(run, keep_from),
+            None => commit.erase(run),
+        }
+    }
+}
+
 /// The first and last sequence of a request's events.
 #[derive(Clone, Copy)]
 pub(super) struct EventRange {
@@ -42,7 +52,7 @@ pub(super) struct EventRange {
 }
 
 impl EventRange {
-    fn of(events: &[Event]) -> Option<EventRange> {
+    pub(super) fn of(events: &[Event]) -> Option<EventRange> {
         let (first, last) = (events.first()?.sequence, events.last()?.sequence);
         Some(EventRange { first, last, is_earlier: false })
     }
@@ -88,213 +98,5 @@ impl PendingReply {
             PendingReply::Prune(to, own) => refuse(to, own, error, is_shared),
             PendingReply::Erase(to) => to.reply(Err(error.clone())),
         }
-    }
-
-    /// The append is durable: `landed` has the events of this run, `started` those of its successor.
-    pub(super) async fn answer(self, writer: &Writer, landed: Option<Receipt>, started: Option<Receipt>) {
-        match self {
-            PendingReply::Submit(to, own) => to.reply(match own {
-                Ok(Some(range)) => writer.receipt(range, landed).await.map(Some),
-                Ok(None) => Ok(None),
-                Err(error) => Err(error),
-            }),
-            PendingReply::Ingest(to, own) => to.reply(match own {
-                Ok(range) => writer.receipt(range, landed).await,
-                Err(error) => Err(error),
-            }),
-            PendingReply::Report(to, own) => to.reply(own),
-            PendingReply::Tick(to, own) => to.reply(own),
-            PendingReply::SubmitWithRows(to, own) => to.reply(own.map(|own| match own {
-                SideReply::Written(kept) => SideOutcome::Written { own: landed, started, kept },
-                SideReply::Ended => SideOutcome::Ended,
-            })),
-            PendingReply::Prune(to, own) => to.reply(own.map(|own| Pruned { receipt: landed, ..own })),
-            PendingReply::Erase(to) => to.reply(Ok(())),
-        }
-    }
-}
-
-/// A contribution with the result for its reply; nothing is contributed with an error.
-fn split<T>(decided: Result<(Contribution, T), Error>) -> (Contribution, Result<T, Error>) {
-    match decided {
-        Ok((contribution, own)) => (contribution, Ok(own)),
-        Err(error) => (Contribution::default(), Err(error)),
-    }
-}
-
-impl Writer {
-    /// Checks a request against the state in memory, and applies its events there.
-    pub(super) async fn contribute(
-        &self,
-        loaded: &mut LoadedRun,
-        request: Request,
-    ) -> (Contribution, PendingReply) {
-        match request {
-            Request::Submit(Submit(command), to) => {
-                let (contribution, own) = split(self.submit(loaded, command, self.stamp()).await);
-                (contribution, PendingReply::Submit(to, own))
-            }
-            Request::Tick(Tick { at_ms }, to) => {
-                // The timer fired, so the time has come even if the clock was set back.
-                let stamp = self.stamp();
-                let stamp = Stamp { now_ms: stamp.now_ms.max(at_ms), ..stamp };
-                let (contribution, own) = split(self.submit(loaded, Command::Tick, stamp).await);
-                (contribution, PendingReply::Tick(to, own.map(drop)))
-            }
-            Request::Report(report, to) => {
-                let (contribution, own) = split(self.report(loaded, report).await);
-                (contribution, PendingReply::Report(to, own.map(|_| Vec::new())))
-            }
-            Request::Ingest(ingest, to) => {
-                let (contribution, own) = split(self.ingest(loaded, ingest).await);
-                (contribution, PendingReply::Ingest(to, own))
-            }
-            Request::SubmitWithRows(SubmitWithRows { command, with }, to) => {
-                let (contribution, own) = split(self.submit_with_rows(loaded, command, *with).await);
-                (contribution, PendingReply::SubmitWithRows(to, own))
-            }
-            Request::Prune(prune, to) => {
-                let (contribution, own) = split(self.prune(loaded, prune).await);
-                (contribution, PendingReply::Prune(to, own))
-            }
-            // The caller erases without the state in memory.
-            Request::Erase(_, to) => (Contribution::default(), PendingReply::Erase(to)),
-        }
-    }
-
-    async fn submit(
-        &self,
-        loaded: &mut LoadedRun,
-        command: Command,
-        stamp: Stamp,
-    ) -> Result<(Contribution, Option<EventRange>), Error> {
-        let events = self.command(loaded, command, stamp).await?;
-        let range = EventRange::of(&events);
-        Ok((self.contribution(loaded, events).await, range))
-    }
-
-    async fn report(
-        &self,
-        loaded: &mut LoadedRun,
-        Report { claim, drafts }: Report,
-    ) -> Result<(Contribution, Option<EventRange>), Error> {
-        if claim != loaded.state.claim() {
-            let message = format!("another worker has taken over {}; stop this one", self.run);
-            return Err(Error::rejected(Code::EventRefused, message));
-        }
-        self.submit(loaded, Command::Progress { drafts }, self.stamp()).await
-    }
-
-    async fn ingest(
-        &self,
-        loaded: &mut LoadedRun,
-        Ingest { batch_id, mut drafts }: Ingest,
-    ) -> Result<(Contribution, EventRange), Error> {
-        let digest = BatchDigest::of(&drafts);
-        let status =
-            loaded.producers.judge(self.context.ground.store(), self.run, &batch_id, &digest).await?;
-        if let BatchStatus::Repeated(BatchRecord { first, last, .. }) = status {
-            return Ok((Contribution::default(), EventRange { first, last, is_earlier: true }));
-        }
-        let masking = loaded.redaction.drafts(&loaded.texts, &loaded.state, &mut drafts)?;
-        let events = recount_run::decide(&loaded.state, Command::Append { drafts }, self.stamp())?;
-        let range = EventRange::of(&events).ok_or_else(|| Error::bug("an accepted batch has no events"))?;
-        self.check_ids(&events).await?;
-        let digest = digest.stored(masking.masked);
-        let record = BatchRecord { first: range.first, last: range.last, digest };
-        let row = loaded.producers.note(self.run, &batch_id, record);
-        loaded.apply(&events, masking);
-        let mut contribution = self.contribution(loaded, events).await;
-        contribution.rows.push(row);
-        Ok((contribution, range))
-    }
-
-    /// A command whose append has more than the run's own events: rows of its session, or the start of a successor. All
-    /// is written or nothing.
-    async fn submit_with_rows(
-        &self,
-        loaded: &mut LoadedRun,
-        command: Command,
-        with: CommandWithRows,
-    ) -> Result<(Contribution, SideReply), Error> {
-        let CommandWithRows { mut rows, successor, idempotency, secrets, reply, frees_space } = with;
-        if successor.is_some() && loaded.state.status() != Status::Waiting {
-            if loaded.state.is_ended() {
-                return Ok((Contribution::default(), SideReply::Ended));
-            }
-            let busy = format!(
-                "{} was answered in the meantime and is running; wait for it to end or cancel it",
-                self.run
-            );
-            return Err(Error::rejected(Code::SessionBusy, busy));
-        }
-        loaded.redaction = loaded.redaction.with_secrets(&secrets);
-        let events = self.command(loaded, command, self.stamp()).await?;
-        let now_ms = self.context.ground.world.clock.now_ms();
-        let continued = events.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_)));
-        if let (Some(idempotency), Some(continued)) = (idempotency, continued) {
-            let result = RequestResult::ChangedAt(self.run, continued.sequence);
-            rows.extend(idempotency.rows(now_ms, Some(result), None));
-        }
-        rows.extend(loaded.fold.rows(&loaded.state));
-        let mut kept = None;
-        if let (Some(reply), Some(last), Some(run)) = (reply, events.last(), loaded.fold.run()) {
-            let result = RequestResult::ChangedAt(self.run, last.sequence);
-            let outcome = CommandOutcome::of(run.clone(), &rows);
-            let (reply_rows, response) = reply.rows(now_ms, result, &outcome);
-            rows.extend(reply_rows);
-            kept = response;
-        }
-        let mut contribution = self.contribution(loaded, events).await;
-        contribution.rows.append(&mut rows);
-        Ok((Contribution { successor, frees_space, ..contribution }, SideReply::Written(kept)))
-    }
-
-    /// Checks a command and applies its events to the state in memory.
-    async fn command(
-        &self,
-        loaded: &mut LoadedRun,
-        mut command: Command,
-        stamp: Stamp,
-    ) -> Result<Vec<Event>, Error> {
-        let masking = loaded.redaction.command(&loaded.texts, &loaded.state, &mut command)?;
-        let mut events = recount_run::decide(&loaded.state, command, stamp)?;
-        self.check_ids(&events).await?;
-        self.context.add_created_allowances(&loaded.state, &events, &mut loaded.allowances).await?;
-        masking.list_masked_paths(&mut events);
-        loaded.apply(&events, masking);
-        Ok(events)
-    }
-
-    /// Prompts are answered by id alone, so an id is unique for its kind in the whole store. The row guard enforces
-    /// this for approvals too; this check gives a better error.
-    async fn check_ids(&self, events: &[Event]) -> Result<(), Error> {
-        for event in events {
-            let Some((kind, id)) = requested_prompt(event.payload()) else { continue };
-            if prompt_rows::is_taken(self.context.ground.store(), kind, id).await? {
-                return Err(prompt_rows::id_taken(kind, id));
-            }
-        }
-        Ok(())
-    }
-
-    /// Events with the rows of uploads and blobs that they use: see [`artifact_uses::use_rows`]. If these cannot be
-    /// read, the upload expires as unused, or a loss of its bytes is not noticed.
-    async fn contribution(&self, loaded: &LoadedRun, events: Vec<Event>) -> Contribution {
-        let (store, driver) = (self.context.ground.store(), loaded.state.driver());
-        let mut rows = Vec::new();
-        for event in &events {
-            match artifact_uses::use_rows(store, &self.context.blobs, driver, event).await {
-                Ok(used) => rows.extend(used),
-                Err(error) => {
-                    tracing::warn!(
-                        run = %self.run,
-                        %error,
-                        "cannot record that an upload is used; it still counts as unused"
-                    )
-                }
-            }
-        }
-        Contribution { events, rows, ..Contribution::default() }
     }
 }

@@ -19,29 +19,14 @@ use crate::catalogue::table::read_row;
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::deletion;
 use crate::ground::{journal, rows};
-use crate::write::commit::Commit;
-use crate::write::contribution::{Contribution, PendingReply};
+use crate::write::contribution::{Contribution, PendingReply, Removal};
 use crate::write::damaged_rows::delete_damaged_rows;
 use crate::write::listed_rows::{ListedRow, Relations, listed, relations};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
 use crate::write::request::{Erase, Prune, ReplyTo};
 use crate::write::writer::{Batch, Writer};
-use crate::{ArtifactRow, Error, Receipt, Tombstone, limits};
-
-/// The result of a prune of one run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pruned {
-    /// The first event that remains.
-    pub first_sequence: u64,
-    /// The number of removed events.
-    pub events: u64,
-    /// The receipt of the marker, if anything was removed.
-    pub receipt: Option<Receipt>,
-}
-
-/// Creates the rows that are stored with a prune.
-pub(crate) type PruneRows = Box<dyn FnOnce(&Pruned) -> Vec<RowPut> + Send>;
+use crate::{ArtifactRow, Error, Pruned, Tombstone, limits};
 
 /// Events to remove.
 struct RemovalPlan {
@@ -93,27 +78,6 @@ impl RemovalPlan {
 enum Extent {
     Beginning,
     All,
-}
-
-/// What an append removes of a run, and what follows it.
-pub(super) struct Removal {
-    /// `None`: the whole run.
-    keep_from: Option<u64>,
-    pub(super) last_position: u64,
-    /// The end of the run after the append.
-    pub(super) next_sequence: u64,
-    pub(super) task: Option<TaskId>,
-    /// Blobs that lose a use.
-    pub(super) blobs: Vec<String>,
-}
-
-impl Removal {
-    pub(super) fn add_to(&self, run: RunId, commit: &mut Commit) {
-        match self.keep_from {
-            Some(keep_from) => commit.cut(run, keep_from),
-            None => commit.erase(run),
-        }
-    }
 }
 
 impl Writer {

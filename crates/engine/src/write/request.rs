@@ -6,9 +6,8 @@ use recount_log::RowPut;
 use recount_run::Command;
 use tokio::sync::oneshot;
 
-use crate::write::removal::PruneRows;
 use crate::write::run_start::RunStart;
-use crate::{BatchId, CommandOutcome, Error, IdempotencyKey, KeyedReply, Pruned, Receipt, StoredResponse};
+use crate::{BatchId, CommandOutcome, Error, IdempotencyKey, KeyedReply, Receipt, StoredResponse};
 
 /// A kind of request to a writer.
 pub(crate) trait Job: Send + Sized + 'static {
@@ -93,6 +92,20 @@ pub(crate) struct Prune {
     /// Only computes the reply; nothing is removed.
     pub(crate) is_trial: bool,
 }
+
+/// The result of a prune of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pruned {
+    /// The first event that remains.
+    pub first_sequence: u64,
+    /// The number of removed events.
+    pub events: u64,
+    /// The receipt of the marker, if anything was removed.
+    pub receipt: Option<Receipt>,
+}
+
+/// Creates the rows that are stored with a prune.
+pub(crate) type PruneRows = Box<dyn FnOnce(&Pruned) -> Vec<RowPut> + Send>;
 
 /// Removes all events of an ended run and writes a tombstone.
 pub(crate) struct Erase {

@@ -5,7 +5,7 @@
 //! an event before the store has confirmed it. When an append fails, the state is dropped and read again from the log;
 //! there is no other recovery.
 //!
-//! Start with [`Writer::work`]. What each kind of request contributes is decided in [`super::contribution`].
+//! Start with [`Writer::work`]. What each kind of request contributes is decided in `decide.rs`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,14 +25,13 @@ use crate::ground::{journal, rows};
 use crate::write::blobs;
 use crate::write::commit::{Commit, CommitFailure};
 use crate::write::context::WriteContext;
-use crate::write::contribution::{Contribution, EventRange, PendingReply};
+use crate::write::contribution::{Contribution, EventRange, PendingReply, Removal, SideReply};
 use crate::write::ingest::Producers;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::texts::Texts;
-use crate::write::removal::Removal;
 use crate::write::request::{Erase, Request, SideOutcome};
 use crate::write::run_start::{RunStart, RunStartGuard};
-use crate::{Error, Failure, Receipt, limits};
+use crate::{Error, Failure, Pruned, Receipt, limits};
 
 pub(crate) struct Writer {
     pub(super) context: Arc<WriteContext>,
@@ -226,7 +225,7 @@ impl Writer {
         }
         let own = landed.of(self.run);
         for reply in waiting {
-            reply.answer(self, own, started).await;
+            self.answer(reply, own, started).await;
         }
     }
 
@@ -275,8 +274,31 @@ impl Writer {
         }
     }
 
+    /// The append is durable: `landed` has the events of this run, `started` those of its successor.
+    async fn answer(&self, reply: PendingReply, landed: Option<Receipt>, started: Option<Receipt>) {
+        match reply {
+            PendingReply::Submit(to, own) => to.reply(match own {
+                Ok(Some(range)) => self.receipt(range, landed).await.map(Some),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            }),
+            PendingReply::Ingest(to, own) => to.reply(match own {
+                Ok(range) => self.receipt(range, landed).await,
+                Err(error) => Err(error),
+            }),
+            PendingReply::Report(to, own) => to.reply(own),
+            PendingReply::Tick(to, own) => to.reply(own),
+            PendingReply::SubmitWithRows(to, own) => to.reply(own.map(|own| match own {
+                SideReply::Written(kept) => SideOutcome::Written { own: landed, started, kept },
+                SideReply::Ended => SideOutcome::Ended,
+            })),
+            PendingReply::Prune(to, own) => to.reply(own.map(|own| Pruned { receipt: landed, ..own })),
+            PendingReply::Erase(to) => to.reply(Ok(())),
+        }
+    }
+
     /// The receipt of a request whose events landed with those of the whole append.
-    pub(super) async fn receipt(&self, range: EventRange, landed: Option<Receipt>) -> Result<Receipt, Error> {
+    async fn receipt(&self, range: EventRange, landed: Option<Receipt>) -> Result<Receipt, Error> {
         let position = match (range, landed) {
             (EventRange { last, is_earlier: false, .. }, Some(all)) => {
                 all.position - (all.last_sequence - last)
