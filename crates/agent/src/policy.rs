@@ -450,7 +450,7 @@ fn names_command_at(words: &[&str], prefix: &[String]) -> bool {
                     next.insert(at + 1);
                 }
                 // An option, and perhaps its value.
-                if !word.starts_with('-') && !(at > 1 && words[at - 1].starts_with('-')) {
+                if !(word.starts_with('-') || at > 1 && words[at - 1].starts_with('-')) {
                     break;
                 }
             }

@@ -170,7 +170,7 @@ impl Apply {
         }
         let discarded = client.discard_run_changes(&self.run).await?;
         if json {
-            return Output::new().value(&discarded).map_err(Failure::from);
+            return Output::new().value(&discarded);
         }
         note(&format!(
             "deleted the copy {} with {}",

@@ -325,10 +325,10 @@ impl CommandLine {
             if is_jump || is_pager || (is_make && word.contains('=')) || names_program(word) {
                 self.find_in_word(word, &rest[at + 1..], depth);
             }
-            if is_pager && word.len() == 2 || names_program(word) && !word.contains('=') {
-                if let Some(value) = rest.get(at + 1) {
-                    self.find_in_word(value, &[], depth);
-                }
+            if (is_pager && word.len() == 2 || names_program(word) && !word.contains('='))
+                && let Some(value) = rest.get(at + 1)
+            {
+                self.find_in_word(value, &[], depth);
             }
         }
     }

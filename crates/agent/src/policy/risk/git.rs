@@ -44,7 +44,7 @@ pub(super) fn git(args: &[&str]) -> Risk {
     let sends = |arg: &&str| matches!(*arg, "push" | "submit" | "dcommit");
     let risk = match *verb {
         "push" | "send-email" | "request-pull" | "send-pack" | "http-push" => PUBLISHES,
-        "svn" | "p4" | "lfs" | "subtree" | "annex" if args.iter().take(2).any(|arg| sends(&arg)) => PUBLISHES,
+        "svn" | "p4" | "lfs" | "subtree" | "annex" if args.iter().take(2).any(sends) => PUBLISHES,
         "credential" => CREDENTIALS,
         "reset" if long("--hard") || long("--merge") || long("--keep") => DISCARDS,
         "clean" if cleans_nothing(args) => READS,
@@ -128,7 +128,7 @@ fn cleans_nothing(args: &[&str]) -> bool {
     };
     let is_dry =
         |arg: &&str| *arg == "--dry-run" || letters(arg).is_some_and(|letters| letters.contains('n'));
-    args.iter().all(|arg| is_known(&arg)) && args.iter().any(|arg| is_dry(&arg))
+    args.iter().all(is_known) && args.iter().any(is_dry)
 }
 
 /// Whether `git checkout` replaces files: with a path, or a revision and paths. A single word with an extension is

@@ -102,6 +102,20 @@ async fn a_revoked_token_ends_requests_and_streams() {
     }
 }
 
+/// A client learns from the manifest of the accessibility face where it subscribes, before it has a token.
+#[tokio::test]
+async fn discovery_needs_no_token() {
+    let data = tempfile::tempdir().unwrap();
+    let (context, _) = context_with_token(data.path()).await;
+    for headers in [&[][..], &[("authorization", "Bearer rct_unknown")]] {
+        let found = context.request("GET", "/.well-known/aaep-manifest.json", headers, None).await;
+        assert_eq!(found.status, 200, "{}", found.text());
+        let manifest: serde_json::Value = serde_json::from_str(found.text()).unwrap();
+        assert_eq!(manifest["endpoints"]["subscriptions"], "/aaep/v1/subscriptions");
+    }
+    assert_eq!(context.request("POST", "/aaep/v1/subscriptions", &[], Some(b"{}")).await.status, 401);
+}
+
 #[tokio::test]
 async fn every_invalid_token_gets_the_same_error() {
     let data = tempfile::tempdir().unwrap();
