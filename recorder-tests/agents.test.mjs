@@ -1,52 +1,55 @@
-// Claude Code, Codex, Gemini CLI and opencode, as npm has them, are recorded: by their own hooks and as ACP agents. The model
-// is scripted; all else is real.
+// Agents of other vendors are recorded: by their own hooks, and as ACP agents. The model is scripted; everything else is real.
 
 import assert from 'node:assert/strict';
-import { Readable, Writable } from 'node:stream';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
-
-import * as acp from '@agentclientprotocol/sdk';
 
 import { atEnd } from '../web-tests/ending.mjs';
 import { BINARY, startServer } from '../web-tests/server.mjs';
-import { ACP_AGENTS, ONE_PROMPT, agentHome, run, startRecorded } from './agents.mjs';
-import { COMMAND, LAST_WORDS, OUTPUT, startModel } from './model.mjs';
+import { ACP_AGENTS, HOOK_AGENTS, TRANSCRIPTS, agentHome, projectFolder, run, startRecorded } from './agents.mjs';
+import { approveAll } from './approver.mjs';
+import { promptOnce } from './editor.mjs';
+import { COMMAND, LAST_WORDS, NOTES, NOTES_AFTER, OUTPUT, startModel } from './model.mjs';
 
 const TEST = { timeout: 240_000 };
-const PROMPT = 'Say that it was recorded.';
+const PROMPT = 'Print a number and improve the notes.';
 
-/// A server, a model and a home.
-async function scene(t) {
-  const model = await startModel();
-  atEnd(t, async () => model.close());
+/// A server, a model and a home. `shellFields` are further values for the call of the shell.
+async function scene(t, shellFields = {}) {
   const server = await startServer(t);
+  const model = await startModel(join(projectFolder(server), NOTES), shellFields);
+  atEnd(t, async () => model.close());
   return { server, model, home: await agentHome(server, model) };
 }
 
-/// Each run with its events, the oldest first.
+/// Each run with its events and artifacts, the oldest first.
 async function recorded(server) {
-  const { data } = JSON.parse(await server.request('GET', '/v1/runs'));
+  const list = async (path) => {
+    const { data, has_more: isCut } = JSON.parse(await server.request('GET', path));
+    assert.equal(isCut, false, `${path} returned only a part`);
+    return data;
+  };
   const runs = [];
-  for (const run of data.reverse()) {
-    const { data: events } = JSON.parse(await server.request('GET', `/v1/runs/${run.id}/events`));
+  for (const run of (await list('/v1/runs')).reverse()) {
+    const events = await list(`/v1/runs/${run.id}/events?limit=500`);
     const of = (type) => events.filter((event) => event.type === type).map((event) => event.data);
-    runs.push({ run, events, of });
+    runs.push({ run, events, of, artifacts: await list(`/v1/runs/${run.id}/artifacts`) });
   }
   return runs;
 }
 
 /// What both sides of a session must agree on.
 function account({ run, events, of }) {
-  const ofCall = (data) => (event) => event.data.tool_call_id === data.tool_call_id;
-  const calls = of('assistant.tool_call_proposed')
-    // opencode begins a call before it asks for it; then another call stands for the request.
-    .filter((data) => data.tool_name !== 'request_permission')
-    .map((data) => {
-      const [outcome] = events.filter(
-        (event) => /^tool\.(completed|failed|cancelled|refused)$/.test(event.type) && ofCall(data)(event),
-      );
-      return { id: data.provider_call_id ?? data.tool_call_id, command: commandIn(data.input), outcome: outcome?.type };
-    });
+  const outcomeOf = (id) =>
+    events.find(
+      ({ type, data }) => /^tool\.(completed|failed|cancelled|refused)$/.test(type) && data.tool_call_id === id,
+    )?.type;
+  const calls = of('assistant.tool_call_proposed').map((data) => ({
+    id: data.provider_call_id ?? data.tool_call_id,
+    command: commandIn(data.input),
+    outcome: outcomeOf(data.tool_call_id),
+  }));
   return {
     status: run.status,
     prompt: of('user.message').map((data) => data.text),
@@ -61,71 +64,121 @@ function commandIn(input) {
   return Array.isArray(command) ? command.at(-1) : command;
 }
 
-function assertWhole(told) {
-  const { status, prompt, text, calls } = account(told);
+/// Checks the record of the whole script: prompt, command with its output, edited file, text.
+async function assertWhole(session, model, project) {
+  const { status, prompt, text, calls } = account(session);
   assert.equal(status, 'finished');
   assert.deepEqual(prompt, [PROMPT]);
   assert.equal(text.at(-1), LAST_WORDS);
-  assert.equal(calls.length, 1, JSON.stringify(calls));
-  assert.equal(calls[0].outcome, 'tool.completed');
-  assert.equal(calls[0].command, COMMAND);
-  assert.match(JSON.stringify(told.of('tool.completed')), new RegExp(OUTPUT));
+  assert.equal(calls.length, model.turns.size - 1, JSON.stringify(calls));
+  assert.equal(calls[0].command, COMMAND, JSON.stringify(calls));
+  for (const call of calls) assert.equal(call.outcome, 'tool.completed', JSON.stringify(calls));
+  assert.match(JSON.stringify(session.of('tool.completed')), new RegExp(OUTPUT));
+  assert.equal(await readFile(join(project, NOTES), 'utf8'), NOTES_AFTER);
 }
 
-for (const agent of Object.keys(ONE_PROMPT)) {
+for (const agent of Object.keys(HOOK_AGENTS)) {
   test(`${agent} is recorded by its hooks`, TEST, async (t) => {
-    const { server, home } = await scene(t);
+    const { server, model, home } = await scene(t);
     await run(home, [BINARY, 'connect', agent]);
-    const printed = await run(home, ONE_PROMPT[agent](PROMPT));
+    const printed = await run(home, HOOK_AGENTS[agent](PROMPT));
     assert.ok(printed.includes(LAST_WORDS), printed);
-    const [told, ...more] = await recorded(server);
+    const [session, ...more] = await recorded(server);
     assert.equal(more.length, 0);
-    assertWhole(told);
-    assert.equal(told.of('run.queued')[0].agent.name, agent);
+    await assertWhole(session, model, home.project);
+    assert.equal(session.run.agent_name, { claude: 'claude-code' }[agent] ?? agent);
   });
 }
 
-/// A session with one prompt, in which the client permits everything. How often it was asked.
-async function acpSession(home, agent) {
-  const { child, ended } = startRecorded(home, agent);
-  let asked = 0;
-  const app = acp.client({ name: 'sdk-client' }).onRequest('session/request_permission', ({ params }) => {
-    asked += 1;
-    const allow = params.options.find(({ kind }) => kind === 'allow_once') ?? params.options[0];
-    return { outcome: { outcome: 'selected', optionId: allow.optionId } };
+for (const [agent, { source, folder }] of Object.entries(TRANSCRIPTS)) {
+  test(`${source} of ${agent} are imported`, TEST, async (t) => {
+    const { server, model, home } = await scene(t);
+    await run(home, HOOK_AGENTS[agent](PROMPT));
+    await run(home, [BINARY, 'import', '--from', source, join(home.home, folder)]);
+    const [session, ...more] = await recorded(server);
+    assert.equal(more.length, 0);
+    await assertWhole(session, model, home.project);
+    assert.equal(session.run.input_tokens, 100 * model.turns.size);
+    assert.equal(session.run.output_tokens, 20 * model.turns.size);
   });
-  const stream = acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
-  const reason = await app.connectWith(stream, async (client) => {
-    await client.request('initialize', { protocolVersion: 1, clientCapabilities: {} });
-    return client.buildSession(home.project).withSession(async (session) => {
-      void session.prompt(PROMPT);
-      for (;;) {
-        const message = await session.nextUpdate();
-        if (message.kind === 'stop') return message.stopReason;
-      }
-    });
-  });
-  child.stdin.end();
+}
+
+/// A session with one prompt. `ask` is where permissions are requested.
+async function acpSession(t, home, agent, ask) {
+  const { child, ended } = startRecorded(home, agent.command, ['--ask', ask]);
+  atEnd(t, async () => child.kill());
+  const result = await promptOnce(child, home.project, PROMPT, agent.usesEditor);
   await ended;
-  return { reason, asked };
+  return result;
+}
+
+/// Checks that each command and each change was permitted before it began, by a person who saw it.
+async function assertPermitted({ session, ask, permissions, home }) {
+  const requested = session.events.filter(({ type }) => type === 'approval.requested');
+  assert.equal(permissions.length, ask === 'recount' ? 0 : requested.length, 'permissions at the editor');
+  const shown = requested.map(({ data }) => data.preview);
+  assert.equal(shown.filter((preview) => preview === COMMAND).length, 1, JSON.stringify(shown));
+  assert.ok(shown.some((preview) => /^\+.*better$/m.test(preview)), JSON.stringify(shown));
+  for (const { data } of requested) {
+    const resolved = session.events.find(
+      ({ type, data: { approval_id: id } }) => type === 'approval.resolved' && id === data.approval_id,
+    );
+    const { decision, decided_elsewhere: elsewhere, by } = resolved.data;
+    assert.deepEqual([elsewhere ?? decision, by], ['approved', ask === 'recount' ? 'operator' : 'editor']);
+    const began = session.events.find(
+      ({ type, data: { tool_call_id: id } }) => type === 'tool.invoked' && id === data.tool_call_id,
+    );
+    assert.ok(began?.sequence > resolved.sequence, `${data.tool_call_id} began before its permission`);
+  }
+  assert.equal(await readFile(join(home.project, 'shell.txt'), 'utf8'), `${OUTPUT}\n`);
+}
+
+/// Checks tokens and cost, and that the record names what is missing.
+function assertUsage(session, agent, model) {
+  const counted = { all: model.turns.size, last: 1, none: 0 }[agent.tokens];
+  assert.equal(session.run.input_tokens ?? 0, 100 * counted);
+  assert.equal(session.run.output_tokens ?? 0, 20 * counted);
+  assert.equal(session.run.cost_micros_usd > 0, agent.cost === true);
+  const { shows, does_not_show: missing } = session.of('ext.recount.source').at(-1);
+  for (const [fact, isShown] of [['tokens', agent.tokens !== 'none'], ['cost', agent.cost === true]]) {
+    assert.equal(shows.includes(fact), isShown, `shows ${shows}`);
+    assert.equal(missing.includes(fact), !isShown, `does not show ${missing}`);
+  }
+}
+
+/// Checks that the change of the file is one artifact. One that the agent showed before, and replaced, is rejected.
+async function assertChange(session, agent, server) {
+  const changes = session.artifacts.filter(({ target_path: path, status }) => path?.endsWith(NOTES) && status !== 'rejected');
+  assert.equal(changes.length, 1, JSON.stringify(session.artifacts));
+  const [change] = changes;
+  assert.equal(change.kind === 'patch', agent.fragment !== true, JSON.stringify(change));
+  if (change.kind === 'patch') assert.equal(change.status, 'applied');
+  const text = await server.request('GET', `/v1/artifacts/${change.id}/raw`);
+  assert.match(text, /^-beta$/m);
+  assert.match(text, /^\+better$/m);
 }
 
 for (const [name, agent] of Object.entries(ACP_AGENTS)) {
-  test(`${name} is recorded as an ACP agent`, TEST, async (t) => {
-    const { server, home } = await scene(t);
-    const { reason, asked } = await acpSession(home, agent);
-    assert.equal(reason, 'end_turn');
-    const [told, ...more] = await recorded(server);
-    assert.equal(more.length, 0);
-    assertWhole(told);
-    assert.equal(told.of('approval.requested').length, asked);
-  });
+  for (const ask of ['both', 'recount']) {
+    test(`${name} is recorded as an ACP agent, with --ask ${ask}`, TEST, async (t) => {
+      const { server, model, home } = await scene(t, agent.shellFields);
+      if (ask === 'recount') approveAll(t, server);
+      const { reason, permissions } = await acpSession(t, home, agent, ask);
+      assert.equal(reason, 'end_turn');
+      const [session, ...more] = await recorded(server);
+      assert.equal(more.length, 0);
+      await assertWhole(session, model, home.project);
+      await assertPermitted({ session, ask, permissions, home });
+      assertUsage(session, agent, model);
+      await assertChange(session, agent, server);
+    });
+  }
 }
 
 test('a session of Claude Code that is recorded from two sides agrees', TEST, async (t) => {
   const { server, home } = await scene(t);
   await run(home, [BINARY, 'connect', 'claude']);
-  await acpSession(home, ACP_AGENTS['claude-agent-acp']);
+  await acpSession(t, home, ACP_AGENTS['claude-agent-acp'], 'both');
   const both = await recorded(server);
   assert.equal(both.length, 2, 'one by the hooks and one by ACP');
   const [one, other] = both.map(account);

@@ -1,18 +1,26 @@
-// A model that answers by rule, in the protocols that the agents of others speak: Anthropic's Messages, OpenAI's Responses and
-// Chat Completions, and Gemini's generateContent.
+// A model that answers by rule, in the protocols of other vendors' agents: Anthropic's Messages, OpenAI's Responses and Chat
+// Completions, and Gemini's generateContent.
 //
-// It must not know which agent asks. A request that offers tools and holds no result yet is answered by one call of a shell; one
-// with a result by a text; one without tools by a title. See `startModel`.
+// It must not know which agent sends a request. A request that offers tools gets the next step of the script: a call of a shell, of a
+// tool that reads a file, of one that edits it, and then a text. The results in the history are the steps that are done. A request
+// without tools gets a title. See `startModel`.
 
 import { createServer } from 'node:http';
 
-/// What the shell is to run, and what the model says in the end.
-export const COMMAND = 'printf "recorded-%d\\n" 42';
+/// The command for the shell. It writes a file, so agents that allow harmless commands request permission for it.
+export const COMMAND = 'printf "recorded-%d\\n" 42 | tee shell.txt';
 export const OUTPUT = 'recorded-42';
-export const LAST_WORDS = 'The command said what it should.';
+/// The file to edit, in the agent's folder.
+export const NOTES = 'notes.txt';
+export const NOTES_BEFORE = 'alpha\nbeta\ngamma\n';
+export const NOTES_AFTER = 'alpha\nbetter\ngamma\n';
+export const LAST_WORDS = 'The number is printed and the notes are improved.';
 
-/// Serves until `close`. `requests` has what was asked, for who looks for a fault.
-export async function startModel() {
+/// Serves until `close`. `file` is the full path of the file to edit. `shellFields` are further values for the call of the shell, which
+/// are sent if the tool has such fields. `requests` has every request, and `turns` has each part of the script that was played: agents may
+/// send the same history twice.
+export async function startModel(file, shellFields = {}) {
+  const play = { steps: script(file, shellFields), turns: new Set() };
   const requests = [];
   const server = createServer(async (request, response) => {
     let text = '';
@@ -27,12 +35,13 @@ export async function startModel() {
       response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":{"message":"not here"}}');
       return;
     }
-    answer[1](body, path, response);
+    answer[1](body, path, response, play);
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${server.address().port}`,
     requests,
+    turns: play.turns,
     close: () => {
       server.closeAllConnections();
       server.close();
@@ -63,47 +72,73 @@ function stream(response, events) {
   response.end();
 }
 
-/// The name and the input of the shell among the tools that are offered; undefined where there is none.
-function shellCall(tools) {
-  const shell = tools.find(({ name }) =>
-    /^(bash|shell|exec_command|shell_command|local_shell|run_shell_command)$/i.test(name ?? ''),
-  );
-  if (!shell) {
+/// The steps of the script: names of tools in order of preference, and values by the names of their fields.
+function script(file, shellFields) {
+  const path = { file_path: file, filePath: file, absolute_path: file, path: file };
+  return [
+    {
+      names: /^(bash|shell|exec_command|shell_command|local_shell|run_shell_command|execute)$/i,
+      values: {
+        ...{ command: COMMAND, cmd: COMMAND, description: 'Prints a number' },
+        ...shellFields,
+      },
+    },
+    { names: /^(read|view|read_file|read_text_file)$/i, values: path },
+    {
+      names: /^(edit|replace|edit_file|apply_patch|write_text_file)$/i,
+      values: {
+        ...path,
+        ...{ old_string: 'beta', oldString: 'beta', old_str: 'beta' },
+        ...{ new_string: 'better', newString: 'better', new_str: 'better' },
+        instruction: 'Improve beta.',
+        content: NOTES_AFTER,
+        patch: `*** Begin Patch\n*** Update File: ${NOTES}\n@@\n alpha\n-beta\n+better\n gamma\n*** End Patch\n`,
+      },
+    },
+  ];
+}
+
+/// The call of one step, if such a tool is offered.
+function callOf({ names, values }, tools) {
+  const offered = tools.filter(({ name }) => names.test(name ?? ''));
+  // A tool that edits is better than one that overwrites.
+  const tool = offered.find(({ name }) => !/write/.test(name)) ?? offered[0];
+  if (!tool) {
     return undefined;
   }
-  const fields = (shell.schema?.properties ?? {});
-  const input = {};
-  if ('cmd' in fields) {
-    input.cmd = COMMAND;
-  } else if (fields.command?.type === 'array') {
+  if (tool.isFreeform) {
+    return { name: tool.name, text: values.patch };
+  }
+  const fields = tool.schema?.properties ?? {};
+  const input = Object.fromEntries(Object.entries(values).filter(([field]) => field in fields));
+  if (fields.command?.type === 'array') {
     input.command = ['bash', '-lc', COMMAND];
-  } else {
-    input.command = COMMAND;
   }
-  if ('description' in fields) {
-    input.description = 'Says that it was recorded';
-  }
-  return { name: shell.name, input };
+  return { name: tool.name, input };
 }
 
-/// What is answered: a call, or words.
-function turn(tools, hasResult) {
-  const call = hasResult ? undefined : shellCall(tools);
-  if (call) {
-    return { call };
+/// The next step: a call or words, with an id of its own.
+function turn(tools, results, play) {
+  if (tools.length > 0) {
+    play.turns.add(results);
   }
-  return { words: tools.length > 0 ? LAST_WORDS : 'Recorded' };
+  const calls = play.steps.map((step) => callOf(step, tools)).filter((call) => call !== undefined);
+  const id = `scripted${results + 1}`;
+  if (results < calls.length) {
+    return { id, call: { id, ...calls[results] } };
+  }
+  return tools.length > 0 ? { id, words: LAST_WORDS } : { id: 'title', words: 'Recorded' };
 }
 
-function messages(body, path, response) {
+function messages(body, path, response, play) {
   const tools = (body.tools ?? []).map(({ name, input_schema: schema }) => ({ name, schema }));
-  const hasResult = JSON.stringify(body.messages ?? []).includes('"tool_result"');
-  const { call, words } = turn(tools, hasResult);
+  const blocks = (body.messages ?? []).flatMap(({ content }) => (Array.isArray(content) ? content : []));
+  const { id, call, words } = turn(tools, blocks.filter(({ type }) => type === 'tool_result').length, play);
   const usage = { input_tokens: 100, output_tokens: 20 };
   const block = call
-    ? { type: 'tool_use', id: 'toolu_scripted1', name: call.name, input: call.input }
+    ? { type: 'tool_use', id: `toolu_${call.id}`, name: call.name, input: call.input }
     : { type: 'text', text: words };
-  const message = { id: 'msg_1', type: 'message', role: 'assistant', model: body.model, usage };
+  const message = { id: `msg_${id}`, type: 'message', role: 'assistant', model: body.model, usage };
   const reason = call ? 'tool_use' : 'end_turn';
   if (!body.stream) {
     return plain(response, { ...message, content: [block], stop_reason: reason, stop_sequence: null });
@@ -123,22 +158,25 @@ function messages(body, path, response) {
   return stream(response, events.map((event) => [event.type, event]));
 }
 
-function responses(body, path, response) {
-  const tools = (body.tools ?? []).map((tool) => ({ name: tool.name ?? tool.type, schema: tool.parameters }));
-  const hasResult = JSON.stringify(body.input ?? []).includes('call_output');
-  const { call, words } = turn(tools, hasResult);
+function responses(body, path, response, play) {
+  const tools = (body.tools ?? []).map((tool) => ({
+    name: tool.name ?? tool.type,
+    schema: tool.parameters,
+    isFreeform: tool.type === 'custom',
+  }));
+  const results = (Array.isArray(body.input) ? body.input : []).filter(({ type }) => /call_output$/.test(type ?? ''));
+  const { id, call, words } = turn(tools, results.length, play);
   const item = call
     ? {
-        type: 'function_call',
-        id: 'fc_1',
-        call_id: 'call_scripted1',
+        ...(call.text ? { type: 'custom_tool_call', input: call.text } : { type: 'function_call', arguments: JSON.stringify(call.input) }),
+        id: `item_${call.id}`,
+        call_id: `call_${call.id}`,
         name: call.name,
-        arguments: JSON.stringify(call.input),
         status: 'completed',
       }
     : {
         type: 'message',
-        id: 'msg_1',
+        id: `msg_${id}`,
         role: 'assistant',
         status: 'completed',
         content: [{ type: 'output_text', text: words, annotations: [] }],
@@ -150,45 +188,44 @@ function responses(body, path, response) {
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: 120,
   };
-  const whole = { id: 'resp_1', object: 'response', status: 'completed', model: body.model, output: [item], usage };
+  const whole = { id: `resp_${id}`, object: 'response', status: 'completed', model: body.model, output: [item], usage };
   if (!body.stream) {
     return plain(response, whole);
   }
   const events = [
     { type: 'response.created', response: { ...whole, status: 'in_progress', output: [], usage: null } },
     { type: 'response.output_item.added', output_index: 0, item: { ...item, status: 'in_progress', ...(call ? {} : { content: [] }) } },
-    ...(call ? [] : [{ type: 'response.output_text.delta', item_id: 'msg_1', output_index: 0, content_index: 0, delta: words }]),
+    ...(call ? [] : [{ type: 'response.output_text.delta', item_id: `msg_${id}`, output_index: 0, content_index: 0, delta: words }]),
     { type: 'response.output_item.done', output_index: 0, item },
     { type: 'response.completed', response: whole },
   ];
   return stream(response, events.map((event, number) => [event.type, { ...event, sequence_number: number }]));
 }
 
-function completions(body, path, response) {
+function completions(body, path, response, play) {
   const tools = (body.tools ?? []).map(({ function: tool }) => ({ name: tool.name, schema: tool.parameters }));
-  const hasResult = (body.messages ?? []).some(({ role }) => role === 'tool');
-  const { call, words } = turn(tools, hasResult);
+  const { id, call, words } = turn(tools, (body.messages ?? []).filter(({ role }) => role === 'tool').length, play);
   const calls = call && [
-    { index: 0, id: 'call_scripted1', type: 'function', function: { name: call.name, arguments: JSON.stringify(call.input) } },
+    { index: 0, id: `call_${call.id}`, type: 'function', function: { name: call.name, arguments: JSON.stringify(call.input) } },
   ];
-  const said = call ? { tool_calls: calls } : { content: words };
-  const head = { id: 'chat_1', created: 1, model: body.model };
+  const message = call ? { tool_calls: calls } : { content: words };
+  const head = { id: `chat_${id}`, created: 1, model: body.model };
   const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 };
   const reason = call ? 'tool_calls' : 'stop';
   if (!body.stream) {
-    const choice = { index: 0, message: { role: 'assistant', ...said }, finish_reason: reason };
+    const choice = { index: 0, message: { role: 'assistant', ...message }, finish_reason: reason };
     return plain(response, { ...head, object: 'chat.completion', choices: [choice], usage });
   }
   const chunk = (delta, finish, rest) => ['', { ...head, object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: finish }], ...rest }];
-  return stream(response, [chunk({ role: 'assistant', ...said }, null), chunk({}, reason, { usage }), ['', '[DONE]']]);
+  return stream(response, [chunk({ role: 'assistant', ...message }, null), chunk({}, reason, { usage }), ['', '[DONE]']]);
 }
 
-function gemini(body, path, response) {
+function gemini(body, path, response, play) {
   const tools = (body.tools ?? [])
     .flatMap(({ functionDeclarations }) => functionDeclarations ?? [])
     .map(({ name, parameters, parametersJsonSchema }) => ({ name, schema: parametersJsonSchema ?? parameters }));
-  const hasResult = JSON.stringify(body.contents ?? []).includes('"functionResponse"');
-  const { call, words } = turn(tools, hasResult);
+  const results = (body.contents ?? []).flatMap(({ parts }) => parts ?? []).filter((part) => part.functionResponse);
+  const { id, call, words } = turn(tools, results.length, play);
   const part = call ? { functionCall: { name: call.name, args: call.input } } : { text: words };
   const value = {
     candidates: [{ content: { role: 'model', parts: [part] }, finishReason: 'STOP', index: 0 }],

