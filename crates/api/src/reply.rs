@@ -517,6 +517,10 @@ pub struct Approval {
     pub expires_at: Option<String>,
     /// The decision at the timeout: `approve` or `reject`.
     pub default_decision: String,
+    /// `true`: at the deadline the request is withdrawn, because the agent's own dialog decides then. `default_decision`
+    /// has no effect.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withdrawn_at_deadline: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

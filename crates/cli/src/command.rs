@@ -34,6 +34,7 @@ mod lineage;
 mod ls;
 mod man;
 mod mcp;
+mod message_head;
 mod narrate;
 mod patch;
 mod pin;

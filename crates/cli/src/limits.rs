@@ -62,6 +62,9 @@ pub(crate) const TRANSCRIPT_QUIET_POLLS: u32 = 4;
 /// beginning when it grows.
 pub(crate) const TRANSCRIPTS_OPEN_MAX: usize = 64;
 
+/// Bytes from which on the title of a recorded run may be only the beginning of its prompt's first line.
+pub(crate) const RECORDED_TITLE_BYTES: usize = 190;
+
 /// Bytes that are forwarded between an MCP client and server at a time.
 pub(crate) const MCP_READ_BYTES: usize = 64 << 10;
 
@@ -246,6 +249,18 @@ pub(crate) const HELD_WORD_WAIT: Duration = Duration::from_millis(200);
 /// Bytes that are read from the keyboard at a time; more wait in the terminal.
 pub(crate) const KEY_BYTES: usize = 256;
 
+/// Bells when a run needs a person; then the bell is silent until the next signal.
+pub(crate) const BELLS_NEEDS_YOU: u8 = 2;
+
+/// Bells when a run has finished; then the bell is silent until the next signal.
+pub(crate) const BELLS_FINISHED: u8 = 1;
+
+/// Bells when a run has failed or was cancelled; then the bell is silent until the next signal.
+pub(crate) const BELLS_FAILED: u8 = 3;
+
+/// The pause between two bells of a pattern; terminals merge those that follow at once.
+pub(crate) const BELL_PAUSE: Duration = Duration::from_millis(250);
+
 /// How long one utterance may take beside the time of its characters; then the next one is spoken, whatever is reported.
 pub(crate) const SPEECH_UTTERANCE_WAIT: Duration = Duration::from_secs(10);
 
@@ -344,6 +359,13 @@ pub(crate) const ACP_GATHER: Duration = Duration::from_millis(20);
 
 /// How long a tool call that is pending waits for more of its input, while nothing else comes, before it is recorded.
 pub(crate) const ACP_CALL_WAIT: Duration = Duration::from_millis(250);
+
+/// How long a tool call that is reported as running waits for a request for its permission, while nothing else comes, before
+/// its start is recorded.
+pub(crate) const ACP_START_WAIT: Duration = Duration::from_secs(2);
+
+/// The same, while the agent sent no input of the call: it may still be written.
+pub(crate) const ACP_START_WAIT_WITHOUT_INPUT: Duration = Duration::from_secs(5);
 
 /// Files of earlier recorders that are looked at; more are left to the next recorder.
 pub(crate) const ACP_LEFT_OPEN_MAX: usize = 1_000;

@@ -44,8 +44,8 @@ pub const ASK_SECONDS_MAX: u64 = 86_400;
 /// How long a permission is held open without `wait_seconds`.
 pub const ASK_SECONDS_DEFAULT: u64 = 300;
 
-/// Additional seconds of the approval's timeout, so that the agent's own dialog, and not the server's default, decides.
-pub const ASK_SECONDS_MORE: u64 = 60;
+/// How long after its deadline an approval is waited for to be withdrawn by the server's timer. Then this face withdraws it.
+pub const WITHDRAW_WAIT: Duration = Duration::from_secs(2);
 
 /// Permissions held open at once, of all sessions; for one more the agent's own dialog decides.
 pub const ASKING_MAX: usize = 1_000;

@@ -1,11 +1,11 @@
 //! The open run of a session: creates it, rebuilds its state from the log, and appends hooks. Start with
 //! [`OpenRun::create`] and [`OpenRun::load`].
 
-use recount_engine::{BatchId, Engine, Error, Failure, ListQuery, NewRun, RunRow};
+use recount_engine::{BatchId, Engine, Error, Failure, ListQuery, NewRun, RunRow, Upload};
 use recount_event::family::run::{Agent, Driver, Queued, RunKind};
 use recount_event::{Code, Event, ForeignId, RunId, SessionId, codec, door};
 use recount_record::hooks::{self, Hook};
-use recount_record::{Draft, Recording};
+use recount_record::{Draft, Patch, PatchFacts, Recording};
 use serde_json::Value;
 
 use crate::limits;
@@ -36,7 +36,7 @@ impl OpenRun {
         queued.driver = Driver::External;
         queued.title = Some(hook.title());
         queued.requested_by = Some(by.to_owned());
-        queued.agent = Some(Agent { name: hook.agent.to_owned(), version: hook.version.clone() });
+        queued.agent = Some(Agent { name: hook.agent_name().to_owned(), version: hook.version.clone() });
         let new = NewRun { queued, task: None, session: Some(session), resumed_from: None };
         let (id, receipt) = engine.write().create_run(new).await?;
         let mut recording = Recording::begin(&hooks::source(hook.agent, hook.version.clone()));
@@ -83,6 +83,25 @@ impl OpenRun {
         let events = page.iter().filter_map(|(_, bytes)| codec::decode(bytes).ok());
         let messages = events.filter(|event| event.type_name() == "user.message");
         Ok(messages.filter_map(|event| data_of(&event).1["message_id"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Stores a change that the agent made as a patch of the run. `by` is the caller.
+    pub(crate) async fn add_patch(&mut self, patch: &Patch, by: &str) {
+        let upload = Upload {
+            kind: "file_snapshot".to_owned(),
+            mime: "text/x-diff".to_owned(),
+            name: None,
+            bytes: patch.text.clone().into(),
+            by: by.to_owned(),
+        };
+        match self.engine.write().upload(upload).await {
+            Ok(row) => {
+                let facts = PatchFacts::of(patch, &row.id.to_string(), Some(row.hash), row.size_bytes);
+                self.recording.patch(Some(&patch.call), &facts);
+                self.recording.patch_status(&facts.artifact_id, "applied");
+            }
+            Err(why) => self.recording.patch_not_stored(patch, &why.to_string()),
+        }
     }
 
     /// Appends the recorded events. After an error the recording may differ from the log and must be loaded again.

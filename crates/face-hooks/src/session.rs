@@ -190,7 +190,8 @@ impl Session {
         };
         match (done, hold) {
             (Ok(Some(approval)), Some(hold)) => {
-                let until = recount_world::moment() + hold.wait;
+                // The engine withdraws the approval at its deadline, and this follows its events.
+                let until = recount_world::moment() + hold.wait + limits::WITHDRAW_WAIT;
                 self.waiters.push(Waiter { approval, agent: hook.agent, until, to, _hold: hold });
                 self.count_waiters();
             }
@@ -275,16 +276,19 @@ impl Session {
         let approval = hold.and_then(|hold| {
             let world = self.visitor.engine.world();
             let ulid = ulid::Ulid::from_parts(world.clock.now_ms(), world.entropy.draw());
-            let seconds = hold.wait.as_secs().saturating_add(limits::ASK_SECONDS_MORE);
-            hook.ask(&mut run.recording, &format!("appr_{ulid}"), seconds)
+            hook.ask(&mut run.recording, &format!("appr_{ulid}"), hold.wait.as_secs())
         });
         if approval.is_none() {
             if matches!(hook.seen, Seen::Stopped { .. } | Seen::SessionEnded { .. }) {
                 hooks::withdraw_all(&mut run.recording, hook.agent, "the agent continued without an answer");
             }
+            let patches = hook.patches(&run.recording);
             if hook.record(&mut run.recording, false) && self.stopping.is_none() {
                 let due = recount_world::moment() + limits::STOP_WAIT;
                 self.stopping = Some((hook.clone(), due));
+            }
+            for patch in patches {
+                run.add_patch(&patch, &self.visitor.caller.id).await;
             }
         }
         self.stop_if_settled(false);

@@ -2,36 +2,54 @@
 //!
 //! One prompt of a session is one run. It must not know how messages are transported, or which program answers them.
 
-mod patch;
 mod permission;
+mod preview;
 mod replay;
 mod tool_call;
+mod usage;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
-pub use self::patch::Patch;
 pub use self::permission::{Choice, Options};
 pub use self::replay::Replay;
-use self::tool_call::ToolCall;
+use self::tool_call::{ShownPatch, ToolCall};
+use self::usage::added;
+pub use self::usage::{Reported, SessionUsage};
 use crate::draft::Draft;
-use crate::kept::cut;
-use crate::recording::{Ending, How, Outcome, PatchFacts, Prompt, Recording, Todo, TurnEnd};
+use crate::patch::Patch;
+use crate::recording::{
+    Ending, How, Outcome, PatchFacts, Prompt, Recording, Todo, TurnEnd, TurnStart, Usage,
+};
 use crate::{CallStart, Elsewhere, Source, limits};
 
 /// The highest protocol version whose messages are understood. Those of later ones are kept raw.
 pub const VERSION_MAX: u64 = 2;
 
+/// The optional facts that an agent sends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reports {
+    pub tokens: bool,
+    pub cost: bool,
+}
+
 /// What this source shows, of an agent in a version that spoke this version of the protocol.
 pub fn source(agent_version: Option<String>, protocol_version: u64) -> Source {
-    let shows =
-        ["prompts", "texts", "thoughts", "tool calls", "plans", "permissions", "requests to the editor"];
-    let does_not_show = [
+    source_of(agent_version, protocol_version, Reports::default())
+}
+
+/// The same of an agent that sent some of the optional facts.
+pub fn source_of(agent_version: Option<String>, protocol_version: u64, reports: Reports) -> Source {
+    let mut shows =
+        vec!["prompts", "texts", "thoughts", "tool calls", "plans", "permissions", "requests to the editor"];
+    let mut does_not_show = vec![
         "model calls (a prompt counts as one turn)",
-        "tokens",
         "whether a change shown by a tool call was written to the file",
+        "whether a command failed, where the agent sends no exit status",
     ];
+    if reports.tokens { &mut shows } else { &mut does_not_show }.push("tokens");
+    if reports.cost { &mut shows } else { &mut does_not_show }.push("cost");
     Source::new("acp", &format!("acp version {protocol_version}"), &shows, &does_not_show)
         .with_version(agent_version)
 }
@@ -42,6 +60,11 @@ pub enum AcpStep {
     Draft(Draft),
     /// To be uploaded, and then passed to [`PromptRecording::patch_draft`].
     Patch(Patch),
+    /// What became of the patch with this key; for [`PromptRecording::patch_status_draft`].
+    PatchStatus {
+        key: u64,
+        status: &'static str,
+    },
 }
 
 /// An approval that was requested in Recount.
@@ -68,6 +91,10 @@ pub struct PromptRecording {
     call_order: VecDeque<String>,
     /// Calls that are not recorded yet: all of their input, or the rest of it, is still to come.
     waiting: Vec<String>,
+    /// Calls that the agent reports as running, and whose start is not recorded yet: a permission may still be requested.
+    starting: Vec<String>,
+    /// The usage that is reported so far: of the requests, of the whole prompt, and its cost.
+    used: (Option<Usage>, Option<Usage>, Option<u64>),
     patches_seen: std::collections::BTreeSet<u64>,
     /// Open requests of the agent to the editor, by id: our ids of the calls.
     requests: BTreeMap<String, String>,
@@ -104,6 +131,8 @@ impl PromptRecording {
             calls: BTreeMap::new(),
             call_order: VecDeque::new(),
             waiting: Vec::new(),
+            starting: Vec::new(),
+            used: (None, None, None),
             patches_seen: std::collections::BTreeSet::new(),
             requests: BTreeMap::new(),
             requests_seen: 0,
@@ -161,16 +190,21 @@ impl PromptRecording {
             "plan_update" => self.plan(update, &update["plan"]["entries"]),
             // It names a change of the session in addition to the message.
             "" => self.recording.raw("session/update", update, None),
+            // About the session, such as its title or its usage: the input of a call may still come.
             other => {
-                self.settle_waiting();
+                self.settle_known();
                 self.recording.raw(other, update, None);
             }
         }
     }
 
     fn message_chunk(&mut self, update: &Value) {
-        self.settle_waiting();
         let (id, content) = (update["messageId"].as_str(), &update["content"]);
+        // Some agents send their usage with an empty text while they still prepare a call.
+        if content["type"] == "text" && content["text"] == "" {
+            return self.recording.raw("agent_message_chunk", update, None);
+        }
+        self.settle_waiting();
         let Some(text) = content["text"].as_str().filter(|_| content["type"] == "text") else {
             self.close_text();
             return self.recording.raw("agent_message_chunk", update, None);
@@ -230,7 +264,13 @@ impl PromptRecording {
         let call = self.remember_call(&id);
         call.merge(update);
         let (status, is_recorded) = (call.status.clone(), call.is_recorded);
-        if !is_recorded && matches!(&*status, "" | "pending") {
+        let has_more_to_come = match &*status {
+            "" | "pending" => true,
+            // Some agents report a call as running while its input is still being written.
+            "in_progress" => !call.has_input() && !is_effect(update),
+            _ => false,
+        };
+        if !is_recorded && has_more_to_come {
             // Many agents send the input, or the rest of it, in a second message.
             if !self.waiting.contains(&id) {
                 self.waiting.push(id);
@@ -246,7 +286,8 @@ impl PromptRecording {
         }
         self.record_call(&id);
         match &*status {
-            "in_progress" => self.recording.call_running(&id),
+            "in_progress" if is_effect(update) => self.starts(&id),
+            "in_progress" if !self.starting.contains(&id) => self.starting.push(id),
             "completed" => self.end_call(&id, How::Completed),
             "failed" => self.end_call(&id, How::Failed),
             "cancelled" => self.end_call(&id, How::Cancelled),
@@ -291,66 +332,140 @@ impl PromptRecording {
 
     /// One change that a call shows. The same a second time adds nothing.
     fn change(&mut self, call: &str, change: &Value) {
-        let (Some(path), Some(new)) = (change["path"].as_str(), change["newText"].as_str()) else {
+        let input = self.calls.get(call).map_or(&Value::Null, |call| &call.input);
+        let Some(patch) = preview::changed(call, change, &self.folder, input) else {
             return self.recording.raw("diff", change, None);
         };
-        let digest = crate::ids::key(&format!("{call} {change}"));
-        if self.patches_seen.len() >= limits::ACP_CALLS_REMEMBERED_MAX || !self.patches_seen.insert(digest) {
+        let key = patch.key();
+        if patch.hunks == 0
+            || self.patches_seen.len() >= limits::ACP_CALLS_REMEMBERED_MAX
+            || !self.patches_seen.insert(key)
+        {
             return;
         }
-        let relative = path.strip_prefix(&*self.folder).map_or(path, |rest| rest.trim_start_matches('/'));
-        let patch = Patch::of(call, relative, change["oldText"].as_str(), new);
-        if patch.hunks > 0 {
-            self.steps.push_back(AcpStep::Patch(patch));
+        match self.calls.get_mut(call) {
+            Some(call) if patch.is_fragment => return call.fragments.push(patch),
+            Some(call) => {
+                let result = crate::ids::key(change["newText"].as_str().unwrap_or(""));
+                call.patches.push(ShownPatch { key, path: patch.path.clone(), result });
+            }
+            None => {}
+        }
+        self.steps.push_back(AcpStep::Patch(patch));
+    }
+
+    /// The changes of a call whose places the agent has not sent.
+    fn add_fragments(&mut self, call: &str) {
+        let Some(call) = self.calls.get_mut(call) else { return };
+        for fragment in std::mem::take(&mut call.fragments) {
+            if !call.patches.iter().any(|shown| shown.path == fragment.path) {
+                self.steps.push_back(AcpStep::Patch(fragment));
+            }
         }
     }
 
-    /// The draft that names an uploaded patch.
+    /// The drafts that name an uploaded patch.
     pub fn patch_draft(patch: &Patch, artifact_id: &str, hash: Option<String>, size_bytes: u64) -> Draft {
-        let source = source(None, 0);
-        let mut recording = Recording::begin(&source);
-        recording.drain();
-        let facts = PatchFacts {
-            artifact_id: artifact_id.to_owned(),
-            hash,
-            path: patch.path.clone(),
-            size_bytes,
-            additions: patch.additions,
-            deletions: patch.deletions,
-            hunks: patch.hunks,
-        };
-        recording.patch(Some(&patch.call), &facts);
-        recording.drain().remove(0)
+        let facts = PatchFacts::of(patch, artifact_id, hash, size_bytes);
+        one_draft(|recording| recording.patch(Some(&patch.call), &facts))
+    }
+
+    /// The draft for what became of an uploaded patch.
+    pub fn patch_status_draft(artifact_id: &str, status: &str) -> Draft {
+        one_draft(|recording| recording.patch_status(artifact_id, status))
     }
 
     /// The draft for a patch that could not be uploaded: its text, within the bound.
     pub fn inline_patch_draft(patch: &Patch, why: &str) -> Draft {
-        let (text, truncated) = cut(&patch.text, limits::RAW_BYTES_MAX);
-        let mut data = json!({ "tool_call_id": crate::map_id(&patch.call), "path": patch.path, "diff": text, "reason": why });
-        if truncated {
-            data["truncated"] = true.into();
-            data["size_bytes"] = patch.text.len().into();
-        }
-        Draft { kind: "ext.acp.patch".into(), data }
+        one_draft(|recording| recording.patch_not_stored(patch, why))
     }
 
     fn end_call(&mut self, id: &str, how: How) {
-        let Some(call) = self.calls.get(id) else { return };
+        self.starting.retain(|starting| starting != id);
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.shown_changes.clear();
         // The agent reports a call as failed that was not executed.
         let how = if call.is_denied && how == How::Failed { How::Refused } else { how };
-        let outcome = Outcome { output: call.output(), ..Outcome::of(how) };
+        let error = if how == How::Failed { call.text() } else { None };
+        let outcome = Outcome { output: call.output(), error, ..Outcome::of(how) };
+        if let Some(shown) = call.shown_beside_output() {
+            let body = json!({ "toolCallId": id, "content": shown });
+            self.recording.raw("tool_call_content", &body, None);
+        }
+        let outcome = outcome.with_exit_status(call.exit_status());
+        let status = match outcome.how {
+            How::Completed => Some("applied"),
+            How::Refused => Some("rejected"),
+            How::Failed | How::Cancelled | How::TimedOut => None,
+        };
+        self.take_drafts();
+        self.add_fragments(id);
+        let patches =
+            self.calls.get_mut(id).map(|call| std::mem::take(&mut call.patches)).unwrap_or_default();
         self.recording.call_end(id, outcome);
+        self.take_drafts();
+        if let Some(status) = status {
+            for (at, ShownPatch { key, path, result }) in patches.iter().enumerate() {
+                // Some agents show a changed file as a new one first, and then again with its old text.
+                let is_again = |later: &ShownPatch| later.path == *path && later.result == *result;
+                let status = if patches[at + 1..].iter().any(is_again) { "rejected" } else { status };
+                self.steps.push_back(AcpStep::PatchStatus { key: *key, status });
+            }
+        }
     }
 
-    /// Whether calls are not recorded yet because more of their input may come.
+    /// The call is executed.
+    fn starts(&mut self, id: &str) {
+        self.starting.retain(|starting| starting != id);
+        self.recording.call_running(id);
+    }
+
+    /// Whether calls that are reported as running may still need a permission, and whether the input of one of them is
+    /// known. While a person decides about one, or one is executed, the others wait.
+    pub fn starting(&self) -> Option<bool> {
+        let may_start = self.permissions.is_empty() && !self.recording.has_running_call();
+        let is_any = !self.starting.is_empty() || !self.waiting.is_empty();
+        (may_start && is_any).then(|| self.starting.iter().any(|id| self.has_input(id)))
+    }
+
+    fn has_input(&self, id: &str) -> bool {
+        self.calls.get(id).is_some_and(ToolCall::has_input)
+    }
+
+    /// Records the start of these calls, as no request for a permission came: of those whose input is known, if there
+    /// are any.
+    pub fn settle_starting(&mut self) {
+        let Some(with_input) = self.starting() else { return };
+        if !with_input {
+            self.settle_waiting();
+        }
+        let is_due = |id: &&String| !with_input || self.calls.get(*id).is_some_and(ToolCall::has_input);
+        for id in self.starting.iter().filter(is_due).cloned().collect::<Vec<_>>() {
+            self.starts(&id);
+        }
+    }
+
+    /// Whether calls with an input are not recorded yet because more of it may come.
     pub fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        self.waiting.iter().any(|id| self.has_input(id))
+    }
+
+    /// Records those calls as they are known so far.
+    pub fn settle_known(&mut self) {
+        let (known, unknown) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|id| self.has_input(id));
+        self.waiting = known;
+        self.settle_waiting();
+        self.waiting = unknown;
     }
 
     /// Records the calls that wait for more of their input as they are known so far.
     pub fn settle_waiting(&mut self) {
         for id in std::mem::take(&mut self.waiting) {
             self.record_call(&id);
+            if self.calls.get(&id).is_some_and(|call| call.status == "in_progress") {
+                self.starting.push(id);
+            }
         }
     }
 
@@ -360,6 +475,12 @@ impl PromptRecording {
     pub fn request(&mut self, id: &str, method: &str, params: &Value) {
         self.settle_waiting();
         self.close_text();
+        // Reading may precede a permission.
+        if matches!(method, "terminal/create" | "fs/write_text_file")
+            && let [only] = &self.starting[..]
+        {
+            self.starts(&only.clone());
+        }
         self.requests_seen += 1;
         let call = format!("request-{}", self.requests_seen);
         self.recording.client_call(&call, method, params, &request_summary(method, params));
@@ -402,6 +523,8 @@ impl PromptRecording {
         self.waiting.retain(|waiting| call.as_ref() != Some(waiting));
         self.settle_waiting();
         if let Some(call) = &call {
+            // It starts with the permission.
+            self.starting.retain(|starting| starting != call);
             let remembered = self.remember_call(call);
             let status = std::mem::take(&mut remembered.status);
             remembered.merge(about);
@@ -413,6 +536,9 @@ impl PromptRecording {
             self.recording.raw("session/request_permission", params, None);
             return None;
         }
+        let known = call.as_ref().and_then(|call| self.calls.get(call));
+        let (summary, preview) =
+            (preview::summary(params, about, known), preview::preview(params, about, known));
         let can_request = call.as_ref().is_some_and(|call| self.recording.can_request_permission(call));
         let start = match &call {
             Some(call) if can_request => self.calls.get(call).map(|known| known.start(call)),
@@ -425,7 +551,7 @@ impl PromptRecording {
                 foreign_id: format!("permission-{}", self.permissions_without_call),
                 name: "request_permission".to_owned(),
                 input: params.clone(),
-                summary: Some(permission_summary(params, about)),
+                summary: Some(summary.clone()),
                 kind: Some("permission".to_owned()),
                 mcp: None,
             }
@@ -435,10 +561,11 @@ impl PromptRecording {
             Some(approval_id) => self.recording.prompt(Prompt {
                 approval_id: approval_id.to_owned(),
                 call: start,
-                summary: permission_summary(params, about),
-                preview: preview(params, about),
+                summary,
+                preview,
                 risk_level: None,
                 timeout_seconds,
+                withdrawn_at_deadline: false,
             }),
             None => {
                 self.recording.call(start);
@@ -503,10 +630,12 @@ impl PromptRecording {
             };
             return self.recording.call_end(call, outcome);
         }
-        if elsewhere.decided == Decided::Rejected
-            && let Some(call) = self.calls.get_mut(call)
-        {
-            call.is_denied = true;
+        let Some(known) = self.calls.get_mut(call) else { return };
+        match elsewhere.decided {
+            Decided::Rejected => known.is_denied = true,
+            // It was reported as running before.
+            Decided::Approved if known.status == "in_progress" => self.recording.call_running(call),
+            Decided::Approved | Decided::Undecided => {}
         }
     }
 
@@ -536,8 +665,30 @@ impl PromptRecording {
         self.recording.raw("session/cancel", &json!({}), None);
     }
 
+    /// A usage that the agent reports of this prompt.
+    pub fn used(&mut self, reported: Reported) {
+        let (requests, prompt, cost) = &mut self.used;
+        match reported {
+            Reported::Request(usage) => *requests = Some(added(requests.unwrap_or_default(), usage)),
+            Reported::Prompt(usage) => *prompt = Some(usage),
+            Reported::Cost(micros) => *cost = Some(cost.unwrap_or(0).saturating_add(micros)),
+        }
+    }
+
+    /// Which optional facts the agent sent so far.
+    pub fn reports(&self) -> Reports {
+        let (requests, prompt, cost) = self.used;
+        Reports { tokens: requests.or(prompt).is_some(), cost: cost.is_some() }
+    }
+
     /// The agent's answer to the prompt.
     pub fn answered(&mut self, response: &Value) {
+        let more = response["result"]
+            .as_object()
+            .filter(|fields| fields.iter().any(|(name, value)| name != "stopReason" && !value.is_null()));
+        if more.is_some() {
+            self.recording.raw("prompt_result", &response["result"], None);
+        }
         let error = &response["error"];
         if error.is_null() {
             return self.stopped(response["result"]["stopReason"].as_str(), &response["result"]);
@@ -589,14 +740,49 @@ impl PromptRecording {
         self.ending.get_or_insert((stop_reason, ending.clone()));
         self.settle_waiting();
         self.close_text();
+        for id in std::mem::take(&mut self.starting) {
+            self.recording.call_running(&id);
+        }
+        self.take_drafts();
+        for id in self.calls.keys().cloned().collect::<Vec<_>>() {
+            self.add_fragments(&id);
+        }
         for id in std::mem::take(&mut self.permissions).into_keys().collect::<Vec<_>>() {
             self.permission_withdrawn(&id, "agent", "the prompt ended before the request was answered");
         }
-        if stop_reason != "error" && self.recording.in_turn() && self.recording.open_calls().is_empty() {
-            self.recording.turn_end(TurnEnd { stop_reason, usage: None });
+        let (requests, prompt, cost_micros_usd) = self.used;
+        let usage = prompt.or(requests).or(cost_micros_usd.map(|_| Usage::default()));
+        let usage = usage.map(|usage| Usage { cost_micros_usd, ..usage });
+        if usage.is_some() && !self.recording.in_turn() {
+            self.recording.turn_begin(TurnStart::default());
         }
+        let is_over = stop_reason != "error" && self.recording.open_calls().is_empty();
+        if is_over && self.recording.in_turn() {
+            self.recording.turn_end(TurnEnd { stop_reason, usage });
+            usage.iter().for_each(|_| self.recording.cost_tick());
+        } else if let Some(usage) = usage {
+            self.recording.used_at_end(usage);
+        }
+        let lists = source_of(None, 0, self.reports());
+        self.recording.correct_source(&lists.shows, &lists.does_not_show);
         self.recording.end(ending);
     }
+}
+
+/// The one draft that a report gives.
+fn one_draft(report: impl FnOnce(&mut Recording)) -> Draft {
+    let mut recording = Recording::begin(&source(None, 0));
+    recording.drain();
+    report(&mut recording);
+    recording.drain().remove(0)
+}
+
+/// Whether an update shows that its call is executed, and not only what it would do.
+fn is_effect(update: &Value) -> bool {
+    // A terminal may be shown before the permission is requested.
+    let is_output = |name: &String| name.starts_with("terminal_output") || name == "terminal_exit";
+    let has_output = update["_meta"].as_object().is_some_and(|meta| meta.keys().any(is_output));
+    has_output || !update["rawOutput"].is_null()
 }
 
 /// The texts of content blocks, joined; `None` where there is none.
@@ -623,38 +809,4 @@ fn request_summary(method: &str, params: &Value) -> String {
     let args = params["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let args: String = args.flat_map(|arg| [" ", arg]).collect();
     about.map_or_else(|| method.to_owned(), |about| format!("{about}{args}"))
-}
-
-fn permission_summary(params: &Value, about: &Value) -> String {
-    let texts = [&params["title"], &about["title"], &params["subject"]["command"]];
-    let summary = texts.into_iter().find_map(Value::as_str).map(str::to_owned);
-    summary.unwrap_or_else(|| "the agent requests a permission".to_owned())
-}
-
-/// The text that a person reads before deciding.
-fn preview(params: &Value, about: &Value) -> Option<(&'static str, String)> {
-    let command = params["subject"]["command"].as_str().or(about["rawInput"]["command"].as_str());
-    if let Some(command) = command {
-        return Some(("command", command.to_owned()));
-    }
-    let diffs = about["content"].as_array().into_iter().flatten().filter(|part| part["type"] == "diff");
-    let diffs: String = diffs
-        .filter_map(|part| {
-            let path = part["path"].as_str()?;
-            Some(
-                Patch::of(
-                    "",
-                    path.trim_start_matches('/'),
-                    part["oldText"].as_str(),
-                    part["newText"].as_str()?,
-                )
-                .text,
-            )
-        })
-        .collect();
-    if !diffs.is_empty() {
-        return Some(("diff", diffs));
-    }
-    let input = &about["rawInput"];
-    (!input.is_null()).then(|| ("input", input.to_string()))
 }

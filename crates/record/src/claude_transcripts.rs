@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::patch::Patch;
 use crate::recording::{CallStart, Ending, How, Outcome, TurnEnd, TurnStart, Usage};
 use crate::source::Source;
 use crate::transcript::{
@@ -15,14 +16,17 @@ use crate::transcript::{
 };
 
 /// Types of lines that hold no part of the conversation.
-const AROUND: [&str; 20] = [
+const AROUND: [&str; 24] = [
     "agent-color",
     "agent-name",
     "agent-setting",
     "ai-title",
+    "atis-latch",
     "attachment",
+    "bridge-session",
     "content-replacement",
     "custom-title",
+    "file-history-delta",
     "file-history-snapshot",
     "last-prompt",
     "mode",
@@ -30,6 +34,7 @@ const AROUND: [&str; 20] = [
     "pr-link",
     "progress",
     "queue-operation",
+    "relocated",
     "speculation-accept",
     "summary",
     "system",
@@ -55,12 +60,16 @@ const INTERRUPTED: &str = "[Request interrupted by user";
 pub struct ClaudeTranscript {
     version: Option<String>,
     folder: Option<String>,
+    session: Option<String>,
     /// Whether the whole file is of a sub-agent, as in its first message.
     is_of_subagent: Option<bool>,
     turn: Option<Turn>,
     open_calls: BTreeSet<String>,
     /// Whether something of a run was read since it began or ended.
     is_answered: bool,
+    /// The cost of the session, as it was reported last, in millionths of a US dollar.
+    cost_micros_usd: u64,
+    shows_cost: bool,
 }
 
 /// The message of the model that the lines are part of: one message is written as a line for each of its blocks.
@@ -114,6 +123,7 @@ impl ClaudeTranscript {
         if typed.starts_with(INTERRUPTED) {
             let (by, reason) = ("operator".to_owned(), typed.to_owned());
             line.steps = self.turn_end("error");
+            line.steps.push(TranscriptStep::Source(self.source()));
             line.steps.push(TranscriptStep::End(Ending::Cancelled { by, reason }));
             self.begin();
             return;
@@ -151,6 +161,10 @@ impl ClaudeTranscript {
         };
         let outcome = Outcome { output, error: is_error.then_some(message), ..Outcome::of(how) };
         line.steps.push(TranscriptStep::CallEnd { id: id.to_owned(), outcome });
+        let made = value.get("toolUseResult").filter(|_| how == How::Completed);
+        if let Some(patch) = made.and_then(|made| made_patch(id, made, self.folder.as_deref())) {
+            line.steps.push(TranscriptStep::Patch { patch, status: Some("applied") });
+        }
     }
 
     fn assistant(&mut self, value: &Value, line: &mut TranscriptLine) {
@@ -176,7 +190,8 @@ impl ClaudeTranscript {
             turn.usage = message.get("usage").and_then(usage).or(turn.usage);
             turn.stop_reason = text(message, "stop_reason").map(str::to_owned).or(turn.stop_reason.take());
             let cost = value.get("costUSD").and_then(Value::as_f64).filter(|cost| *cost >= 0.0);
-            turn.cost_micros_usd = cost.map(|cost| (cost * 1e6).round() as u64).or(turn.cost_micros_usd);
+            turn.cost_micros_usd = cost.map(micros).or(turn.cost_micros_usd);
+            self.shows_cost |= cost.is_some();
             if value.get("isApiErrorMessage").and_then(Value::as_bool) == Some(true) {
                 turn.stop_reason = Some("error".to_owned());
             }
@@ -223,6 +238,24 @@ impl ClaudeTranscript {
         }
     }
 
+    /// The program reports the cost of its session so far from time to time, without a price for each message.
+    fn cost(&mut self, value: &Value, line: &mut TranscriptLine) {
+        let total = value.get("totalCostUSD").and_then(Value::as_f64).filter(|total| *total >= 0.0);
+        let Some(total) = total.map(micros) else { return };
+        // A total that fell is that of another process.
+        let more = total.checked_sub(self.cost_micros_usd).unwrap_or(total);
+        self.cost_micros_usd = total;
+        self.shows_cost = true;
+        let stop_reason = self.turn.as_ref().and_then(|turn| turn.stop_reason.as_deref());
+        if matches!(stop_reason, Some("end_turn" | "stop_sequence" | "max_tokens" | "refusal")) {
+            line.steps = self.turn_end("end_turn");
+        }
+        if more > 0 {
+            let is_whole = value.get("hasUnknownModelCost").and_then(Value::as_bool) != Some(true);
+            line.steps.push(TranscriptStep::Cost { micros_usd: more, is_whole });
+        }
+    }
+
     /// Whether a line is of a sub-agent, within the transcript of another.
     fn is_aside(&mut self, value: &Value) -> bool {
         let is_sidechain = value.get("isSidechain").and_then(Value::as_bool).unwrap_or(false);
@@ -249,14 +282,19 @@ impl ClaudeTranscript {
 
 impl Transcript for ClaudeTranscript {
     fn source(&self) -> Source {
-        let shows = ["messages", "tool calls", "tokens"];
-        let does_not_show =
-            ["permissions", "streaming", "thinking outside the raw lines", "cost, in newer versions"];
+        let mut shows = vec!["messages", "tool calls", "tokens"];
+        let mut does_not_show = vec!["permissions", "streaming", "thinking outside the raw lines"];
+        if self.shows_cost { &mut shows } else { &mut does_not_show }.push("cost");
         Source::new("claude", "claude-transcripts", &shows, &does_not_show).with_version(self.version.clone())
     }
 
     fn agent(&self) -> &'static str {
         "claude-code"
+    }
+
+    fn session(&self) -> Option<&str> {
+        // The transcript of a sub-agent has the id of its parent.
+        self.session.as_deref().filter(|_| self.is_of_subagent != Some(true))
     }
 
     fn folder(&self) -> Option<&str> {
@@ -282,6 +320,9 @@ impl Transcript for ClaudeTranscript {
         if self.folder.is_none() {
             self.folder = text(&value, "cwd").map(str::to_owned);
         }
+        if self.session.is_none() {
+            self.session = text(&value, "sessionId").map(str::to_owned);
+        }
         if is_message && self.is_of_subagent.is_none() {
             let is_sidechain = value.get("isSidechain").and_then(Value::as_bool).unwrap_or(false);
             self.is_of_subagent = Some(is_sidechain);
@@ -289,6 +330,7 @@ impl Transcript for ClaudeTranscript {
         match kind {
             "user" => self.user(&value, &mut line),
             "assistant" => self.assistant(&value, &mut line),
+            "cost-state" => self.cost(&value, &mut line),
             known if AROUND.contains(&known) => {}
             "" => line.unknown = Some("(without a type)".to_owned()),
             other => line.unknown = Some(other.to_owned()),
@@ -320,10 +362,31 @@ impl Transcript for ClaudeTranscript {
             _ => Ending::Finished { status: "end_not_seen".to_owned() },
         };
         let mut steps = self.turn_end("end_turn");
+        steps.push(TranscriptStep::Source(self.source()));
         steps.push(TranscriptStep::End(ending));
         self.begin();
         steps
     }
+}
+
+/// The change that the result of a tool reports as made, with its place in the file.
+pub(crate) fn made_patch(call: &str, result: &Value, folder: Option<&str>) -> Option<Patch> {
+    let path = within(text(result, "filePath")?, folder);
+    if text(result, "type") == Some("create") {
+        return Some(Patch::of(call, path, None, text(result, "content")?)).filter(|patch| patch.hunks > 0);
+    }
+    Patch::of_hunks(call, path, result.get("structuredPatch")?.as_array()?)
+}
+
+/// A path relative to the agent's folder.
+pub(crate) fn within<'p>(path: &'p str, folder: Option<&str>) -> &'p str {
+    let rest = folder.and_then(|folder| path.strip_prefix(folder)).and_then(|rest| rest.strip_prefix('/'));
+    rest.unwrap_or_else(|| path.trim_start_matches('/'))
+}
+
+/// Millionths of a dollar.
+fn micros(dollars: f64) -> u64 {
+    (dollars * 1e6).round() as u64
 }
 
 /// The tokens of a message; those read from and written to the cache are input, too.

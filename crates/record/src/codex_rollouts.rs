@@ -3,11 +3,15 @@
 //! The types are those of `RolloutItem` in the program's crate `codex-rs/protocol`; `docs/record/import.md` names the
 //! versions that were read. It must not know files. Entry point: [`CodexRollout`].
 
-use std::collections::BTreeSet;
+mod items;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use crate::claude_transcripts::mcp_of;
+use crate::exit_status::exit_status;
+use crate::ids::key;
 use crate::recording::{CallStart, Ending, How, Outcome, TurnEnd, TurnStart, Usage};
 use crate::source::Source;
 use crate::transcript::{
@@ -15,19 +19,22 @@ use crate::transcript::{
 };
 
 /// Types of lines, and of their payloads, that hold nothing which is translated; their raw text is kept.
-const KNOWN: [&str; 5] = [
+const KNOWN: [&str; 7] = [
     "compacted",
     "inter_agent_communication",
     "inter_agent_communication_metadata",
+    "realtime_item",
+    "retained_context",
     "session_meta",
     "world_state",
 ];
-const KNOWN_ITEMS: [&str; 13] = [
+const KNOWN_ITEMS: [&str; 14] = [
     "additional_tools",
     "agent_message",
     "compaction",
     "compaction_summary",
     "compaction_trigger",
+    "configuration_update",
     "context_compaction",
     "ghost_snapshot",
     "image_generation_call",
@@ -38,10 +45,54 @@ const KNOWN_ITEMS: [&str; 13] = [
     "web_search_call",
 ];
 
+/// Events for the program's own screen: items of the rollout, or its settings, have the same content.
+const KNOWN_EVENTS: [&str; 39] = [
+    "agent_message",
+    "agent_reasoning",
+    "agent_reasoning_raw_content",
+    "agent_reasoning_section_break",
+    "background_event",
+    "context_compacted",
+    "deprecation_notice",
+    "dynamic_tool_call_request",
+    "dynamic_tool_call_response",
+    "entered_review_mode",
+    "error",
+    "exec_approval_request",
+    "exec_command_begin",
+    "exited_review_mode",
+    "guardian_assessment",
+    "guardian_warning",
+    "hook_completed",
+    "hook_started",
+    "image_generation_end",
+    "item_started",
+    "mcp_tool_call_begin",
+    "mcp_tool_call_end",
+    "model_reroute",
+    "patch_apply_begin",
+    "plan_update",
+    "session_configured",
+    "stream_error",
+    "sub_agent_activity",
+    "thread_goal_updated",
+    "thread_name_updated",
+    "thread_rolled_back",
+    "thread_settings_applied",
+    "turn_diff",
+    "turn_moderation_metadata",
+    "undo_completed",
+    "view_image_tool_call",
+    "warning",
+    "web_search_begin",
+    "web_search_end",
+];
+
 /// Reads the lines of one rollout.
 #[derive(Debug, Default)]
 pub struct CodexRollout {
     version: Option<String>,
+    session: Option<String>,
     folder: Option<String>,
     provider: Option<String>,
     model: Option<String>,
@@ -50,7 +101,20 @@ pub struct CodexRollout {
     is_in_turn: bool,
     /// Texts of the session, to name each.
     texts: u64,
-    open_calls: BTreeSet<String>,
+    /// Open calls, each with the command that it runs.
+    open_calls: BTreeMap<String, Option<String>>,
+    /// Outcomes that items have of open calls, before the output of the call.
+    outcomes: BTreeMap<String, Outcome>,
+    /// Calls of the run that are over.
+    over: BTreeSet<String>,
+    /// How often each text of the run came as a response, as an item, and was recorded.
+    spoken: BTreeMap<u64, [u64; 3]>,
+    /// The last message of a person in the run, and whether the agent did something since.
+    prompt: Option<(String, bool)>,
+    /// Whether the agent is at work on a task.
+    is_in_task: bool,
+    shows_tokens: bool,
+    shows_status: bool,
     /// Whether the model answered, and called nothing afterwards.
     is_answered: bool,
 }
@@ -63,14 +127,7 @@ impl CodexRollout {
     fn item(&mut self, item: &Value, line: &mut TranscriptLine) {
         match text(item, "type").unwrap_or_default() {
             "message" if text(item, "role") == Some("assistant") => {
-                line.place = LinePlace::Within;
-                self.turn(line);
-                self.is_answered = true;
-                self.texts += 1;
-                let blocks = item.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-                let texts: Vec<&str> = blocks.iter().filter_map(|block| text(block, "text")).collect();
-                line.steps
-                    .push(TranscriptStep::Text { id: format!("text-{}", self.texts), text: texts.join("") });
+                self.assistant_text(&texts_of(item), 0, line);
             }
             // What a person typed is in `user_message`; these are that again, and what the program adds.
             "message" => {}
@@ -104,7 +161,7 @@ impl CodexRollout {
         line.place = LinePlace::Within;
         self.turn(line);
         self.is_answered = false;
-        self.open_calls.insert(id.to_owned());
+        self.open_calls.insert(id.to_owned(), items::command_of_input(&input));
         line.steps.push(TranscriptStep::Call(CallStart {
             foreign_id: id.to_owned(),
             name: name.to_owned(),
@@ -122,22 +179,15 @@ impl CodexRollout {
         };
         line.place = LinePlace::Within;
         self.open_calls.remove(id);
+        self.over.insert(id.to_owned());
         let output = item.get("output").cloned();
-        // Some tools write a JSON text with the exit code; nothing else shows whether a call failed.
-        let result = output
-            .as_ref()
-            .and_then(Value::as_str)
-            .and_then(|result| serde_json::from_str::<Value>(result).ok());
-        let exit =
-            result.as_ref().and_then(|result| result.pointer("/metadata/exit_code")).and_then(Value::as_i64);
-        let outcome = match exit {
-            Some(code) if code != 0 => Outcome {
-                output,
-                error: Some(format!("exit status {code}")),
-                code: Some("exit_status".to_owned()),
-                ..Outcome::of(How::Failed)
-            },
-            _ => Outcome { output, ..Outcome::of(How::Completed) },
+        let outcome = match self.outcomes.remove(id) {
+            Some(outcome) => Outcome { output, ..outcome },
+            None => {
+                let status = output.as_ref().and_then(exit_status);
+                self.shows_status |= status.is_some();
+                Outcome { output, ..Outcome::of(How::Completed) }.with_exit_status(status)
+            }
         };
         line.steps.push(TranscriptStep::CallEnd { id: id.to_owned(), outcome });
     }
@@ -146,41 +196,82 @@ impl CodexRollout {
         match text(event, "type").unwrap_or_default() {
             "user_message" => {
                 let typed = text(event, "message").unwrap_or_default();
-                line.before = self.rest();
-                line.place = LinePlace::Begins { title: title_of(typed), request: typed.to_owned() };
-                line.steps.push(TranscriptStep::User { id: Some(line.key.clone()), text: typed.to_owned() });
                 let images = ["images", "local_images"].iter().filter_map(|name| event.get(name)?.as_array());
-                let count: usize = images.map(Vec::len).sum();
-                if count > 0 {
-                    let what = format!(
-                        "{count} images of the message; its raw text contains them, as far as it is stored"
-                    );
-                    line.steps.push(TranscriptStep::Gap { reason: "attachment_not_imported", what });
-                }
+                self.message(typed, images.map(Vec::len).sum(), line);
             }
-            "token_count" => self.tokens(event, line),
+            "item_completed" => self.completed(event.get("item").unwrap_or(&Value::Null), line),
+            "exec_command_end" => self.command_ended(event, line),
+            "patch_apply_end" => self.files_changed(event, line),
+            "token_count" => {
+                let (total, last) =
+                    (event.pointer("/info/total_token_usage"), event.pointer("/info/last_token_usage"));
+                self.tokens(total.and_then(usage), last.and_then(usage), line);
+            }
+            "task_started" | "turn_started" => {
+                self.is_in_task = true;
+                self.prompt = None;
+            }
             "task_complete" | "turn_complete" => {
-                line.steps = self.turn_end(None);
+                line.steps = self.ends();
                 line.steps.push(TranscriptStep::End(Ending::Finished { status: "completed".to_owned() }));
                 self.begin();
             }
             "turn_aborted" => {
                 let why = text(event, "reason").unwrap_or("aborted");
                 let by = if why == "interrupted" { "operator" } else { "system" };
-                line.steps = self.turn_end(None);
+                line.steps = self.ends();
                 let reason = format!("the turn was aborted: {why}");
                 line.steps.push(TranscriptStep::End(Ending::Cancelled { by: by.to_owned(), reason }));
                 self.begin();
             }
             "" => line.unknown = Some("event_msg (without a type)".to_owned()),
-            // Events for the program's own screen; the items have the same content.
-            _ => {}
+            known if KNOWN_EVENTS.contains(&known) => {}
+            other => line.unknown = Some(format!("event_msg {other}")),
         }
     }
 
-    /// `token_count` is cumulative: what a request used is the difference to the one before.
-    fn tokens(&mut self, event: &Value, line: &mut TranscriptLine) {
-        let Some(total) = event.pointer("/info/total_token_usage").and_then(usage) else { return };
+    /// A message that a person typed. Some versions write it twice.
+    fn message(&mut self, typed: &str, images: usize, line: &mut TranscriptLine) {
+        if self.prompt.as_ref().is_some_and(|(last, is_answered)| last == typed && !is_answered) {
+            return;
+        }
+        if self.is_in_task && self.prompt.is_some() {
+            // It is sent to the agent while it works.
+            line.place = LinePlace::Within;
+        } else {
+            let is_in_task = self.is_in_task;
+            line.before = self.rest();
+            self.is_in_task = is_in_task;
+            line.place = LinePlace::Begins { title: title_of(typed), request: typed.to_owned() };
+        }
+        self.prompt = Some((typed.to_owned(), false));
+        line.steps.push(TranscriptStep::User { id: Some(line.key.clone()), text: typed.to_owned() });
+        if images > 0 {
+            let what =
+                format!("{images} images of the message; its raw text contains them, as far as it is stored");
+            line.steps.push(TranscriptStep::Gap { reason: "attachment_not_imported", what });
+        }
+    }
+
+    /// A text of the model, as a response (0) or as an item (1). Some versions write both.
+    fn assistant_text(&mut self, text: &str, form: usize, line: &mut TranscriptLine) {
+        line.place = LinePlace::Within;
+        let counts = self.spoken.entry(key(text)).or_default();
+        counts[form] += 1;
+        if counts[form] <= counts[2] {
+            return;
+        }
+        counts[2] += 1;
+        self.turn(line);
+        self.is_answered = true;
+        self.texts += 1;
+        line.steps.push(TranscriptStep::Text { id: format!("text-{}", self.texts), text: text.to_owned() });
+    }
+
+    /// A count is cumulative: what a request used is the difference to the one before.
+    fn tokens(&mut self, total: Option<Usage>, last: Option<Usage>, line: &mut TranscriptLine) {
+        let Some(total) = total else { return };
+        self.shows_tokens = true;
         if total == self.total {
             return;
         }
@@ -198,7 +289,7 @@ impl CodexRollout {
             let what = "the cumulative token count decreased; only the usage of the last request is counted"
                 .to_owned();
             line.steps.push(TranscriptStep::Gap { reason: "token_count_fell", what });
-            event.pointer("/info/last_token_usage").and_then(usage)
+            last
         };
         self.total = total;
         if self.is_in_turn {
@@ -216,6 +307,9 @@ impl CodexRollout {
 
     /// One answer of the model, from its first item to the count of its tokens.
     fn turn(&mut self, line: &mut TranscriptLine) {
+        if let Some((_, is_answered)) = &mut self.prompt {
+            *is_answered = true;
+        }
         if !self.is_in_turn {
             self.is_in_turn = true;
             let (model, provider) = (self.model.clone(), self.provider.clone());
@@ -231,28 +325,44 @@ impl CodexRollout {
         vec![TranscriptStep::TurnEnd(TurnEnd { stop_reason, usage })]
     }
 
+    /// The steps before the end of a run: the calls whose outcomes are known, its turn, and what the source showed.
+    fn ends(&mut self) -> Vec<TranscriptStep> {
+        self.is_in_task = false;
+        let known = std::mem::take(&mut self.outcomes).into_iter();
+        let mut steps: Vec<_> = known.map(|(id, outcome)| TranscriptStep::CallEnd { id, outcome }).collect();
+        steps.extend(self.turn_end(None));
+        steps.push(TranscriptStep::Source(self.source()));
+        steps
+    }
+
     fn begin(&mut self) {
         self.is_in_turn = false;
         self.open_calls.clear();
+        self.over.clear();
+        self.spoken.clear();
+        self.prompt = None;
         self.is_answered = false;
     }
 }
 
 impl Transcript for CodexRollout {
     fn source(&self) -> Source {
-        let shows = ["messages", "tool calls", "tokens"];
-        let does_not_show = [
-            "permissions",
-            "streaming",
-            "thinking outside the raw lines",
-            "cost",
-            "whether most calls failed",
-        ];
+        let mut shows = vec!["messages", "tool calls"];
+        let mut does_not_show = vec!["permissions", "streaming", "thinking outside the raw lines", "cost"];
+        if self.shows_tokens { &mut shows } else { &mut does_not_show }.push("tokens");
+        match self.shows_status {
+            true => shows.push("exit statuses of commands"),
+            false => does_not_show.push("whether a command failed"),
+        }
         Source::new("codex", "codex-rollouts", &shows, &does_not_show).with_version(self.version.clone())
     }
 
     fn agent(&self) -> &'static str {
         "codex"
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.session.as_deref()
     }
 
     fn folder(&self) -> Option<&str> {
@@ -277,12 +387,17 @@ impl Transcript for CodexRollout {
             // Of several, as in a fork, the first is the session's own.
             "session_meta" if self.version.is_none() => {
                 self.version = text(payload, "cli_version").map(str::to_owned);
+                self.session = text(payload, "id").map(str::to_owned);
                 self.folder = text(payload, "cwd").map(str::to_owned);
                 self.provider = text(payload, "model_provider").map(str::to_owned);
             }
             "turn_context" => self.model = text(payload, "model").map(str::to_owned).or(self.model.take()),
             "response_item" => self.item(payload, &mut line),
             "event_msg" => self.event(payload, &mut line),
+            "token_usage_record" => {
+                let count = |name: &str| payload.get(name).and_then(usage);
+                self.tokens(count("thread_token_usage"), count("usage"), &mut line);
+            }
             known if KNOWN.contains(&known) => {}
             "" => line.unknown = Some("(without a type)".to_owned()),
             other => line.unknown = Some(other.to_owned()),
@@ -296,11 +411,18 @@ impl Transcript for CodexRollout {
 
     fn rest(&mut self) -> Vec<TranscriptStep> {
         // Without `task_complete` it is not known whether the agent was done.
-        let mut steps = self.turn_end(None);
+        let mut steps = self.ends();
         steps.push(TranscriptStep::End(Ending::Finished { status: "end_not_seen".to_owned() }));
         self.begin();
         steps
     }
+}
+
+/// The texts of the content of an item, joined.
+fn texts_of(item: &Value) -> String {
+    let blocks = item.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let texts: Vec<&str> = blocks.iter().filter_map(|block| text(block, "text")).collect();
+    texts.join("")
 }
 
 fn usage(usage: &Value) -> Option<Usage> {

@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use crate::exit_status::exit_status;
 use crate::hook_body::{BodyFields, Seen};
 use crate::{How, Outcome, Source};
 
@@ -37,7 +38,9 @@ pub(crate) fn seen(event: &str, fields: &mut BodyFields) -> Seen {
                 other => other.to_string(),
             });
             let how = if error.is_some() { How::Failed } else { How::Completed };
-            Seen::CallEnded { call, outcome: Outcome { output, error, ..Outcome::of(how) } }
+            let status = output.as_ref().and_then(|output| exit_status(output.get("llmContent")?));
+            let outcome = Outcome { output, error, ..Outcome::of(how) }.with_exit_status(status);
+            Seen::CallEnded { call, outcome }
         }
         "AfterAgent" => {
             // The prompt is recorded already.

@@ -7,12 +7,13 @@ use serde_json::{Map, Value, json};
 
 pub use crate::hook_body::Seen;
 
+use crate::claude_transcripts::made_patch;
 use crate::hook_body::BodyFields;
-use crate::ids::map_id;
+use crate::ids::{map_id, session_title};
 use crate::kept::short;
 use crate::{
-    Answer, CallStart, Elsewhere, Ending, Outcome, Prompt, Recording, Source, claude_hooks, codex_hooks,
-    gemini_hooks, limits,
+    Answer, CallStart, Elsewhere, Ending, How, Outcome, Patch, Prompt, Recording, Source, claude_hooks,
+    codex_hooks, gemini_hooks, limits,
 };
 
 /// Not of an agent: `recount hook` reports how many hooks it could not store while the server was unreachable.
@@ -162,17 +163,22 @@ impl Hook {
             _ => "",
         };
         match line {
-            "" => self.session_title(),
+            "" => match &self.folder {
+                Some(folder) => short(&format!("{} in {folder}", self.agent_name()), limits::NAME_BYTES_MAX),
+                None => self.agent_name().to_owned(),
+            },
             line => short(line, limits::NAME_BYTES_MAX),
         }
     }
 
-    /// The title of its session: the agent and the folder.
+    /// The title of its session: the agent, the folder, and the agent's id of the session.
     pub fn session_title(&self) -> String {
-        match &self.folder {
-            Some(folder) => short(&format!("{} in {folder}", self.agent), limits::NAME_BYTES_MAX),
-            None => self.agent.to_owned(),
-        }
+        session_title(self.agent_name(), self.folder.as_deref(), &self.session)
+    }
+
+    /// The name of the agent in runs, the same as that of its imported transcripts.
+    pub fn agent_name(&self) -> &'static str {
+        if self.agent == "claude" { "claude-code" } else { self.agent }
     }
 
     /// What the first event of a run records of the session.
@@ -283,6 +289,18 @@ impl Hook {
         recording.call_end(&id, outcome.clone());
     }
 
+    /// The changes of files that the hook reports as made, unless it is repeated.
+    pub fn patches(&self, recording: &Recording) -> Vec<Patch> {
+        let Seen::CallEnded { call, outcome } = &self.seen else { return Vec::new() };
+        let id = &call.foreign_id;
+        let is_over = recording.knows_call(id) && !recording.has_open_call(id);
+        if outcome.how != How::Completed || id.is_empty() || is_over {
+            return Vec::new();
+        }
+        let made = outcome.output.as_ref().and_then(|output| made_patch(id, output, self.folder.as_deref()));
+        made.into_iter().collect()
+    }
+
     /// Requests an approval in Recount, with an unused approval id. Returns its id: an approval that is open for
     /// the same call, or the new one. `None`: it cannot be requested.
     pub fn ask(&self, recording: &mut Recording, approval_id: &str, wait_seconds: u64) -> Option<String> {
@@ -308,6 +326,7 @@ impl Hook {
             preview: preview.clone(),
             risk_level: None,
             timeout_seconds: Some(wait_seconds),
+            withdrawn_at_deadline: true,
         })
     }
 

@@ -23,6 +23,20 @@ pub fn map_id(foreign: &str) -> String {
     format!("{MAPPED}{readable}-{}", &digest.as_str()[..32])
 }
 
+/// The title of a session of ours for one of an agent. Recorders of the same session find it by its end.
+pub fn session_title(agent: &str, folder: Option<&str>, session: &str) -> String {
+    let folder = folder.map_or(String::new(), |folder| format!(" in {folder}"));
+    let end = session_title_end(session);
+    let begin = format!("{agent}{folder}");
+    let (begin, _) = crate::cut(&begin, crate::limits::NAME_BYTES_MAX.saturating_sub(end.len()));
+    format!("{begin}{end}")
+}
+
+/// What the title of a session of ours ends with, for one of an agent.
+pub fn session_title_end(session: &str) -> String {
+    format!(" · {}", map_id(session))
+}
+
 /// The type of an extension event: `ext.<agent>.<name>` of lower case words, whatever the agent calls its event
 /// (`PreToolUse` is `pre_tool_use`).
 pub fn extension_kind(agent: &str, name: &str) -> String {

@@ -11,6 +11,7 @@ pub mod claude_transcripts;
 mod codex_hooks;
 pub mod codex_rollouts;
 mod draft;
+mod exit_status;
 mod gemini_hooks;
 mod hook_body;
 pub mod hooks;
@@ -18,13 +19,15 @@ mod ids;
 mod kept;
 pub mod limits;
 pub mod mcp;
+mod patch;
 mod recording;
 mod source;
 pub mod transcript;
 
 pub use draft::Draft;
-pub use ids::{extension_kind, map_id};
+pub use ids::{extension_kind, map_id, session_title, session_title_end};
 pub use kept::{cut, keep};
+pub use patch::Patch;
 pub use recording::{
     Answer, CallStart, Decided, Elsewhere, Ending, How, Outcome, PatchFacts, Prompt, Recording, Todo,
     TurnEnd, TurnStart, Usage,

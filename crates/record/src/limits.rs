@@ -24,6 +24,9 @@ pub const MCP_REQUESTS_OPEN_MAX: usize = 1_000;
 /// Tools of an MCP server that are remembered as destructive. If there are as many, all its tools count as destructive.
 pub const MCP_TOOLS_DESTRUCTIVE_MAX: usize = 1_000;
 
+/// Parts of a result of MCP with binary data that become artifacts; the others are only in the result.
+pub const MCP_RESULT_DATA_MAX: usize = 16;
+
 /// Bytes of names: of tools, kinds, codes; the rest is cut.
 pub const NAME_BYTES_MAX: usize = 256;
 

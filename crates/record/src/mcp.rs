@@ -30,6 +30,77 @@ impl McpSide {
     }
 }
 
+/// A message that is too long to be read: what is known of all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LongMessage {
+    /// As JSON text.
+    pub id: Option<String>,
+    pub method: Option<String>,
+    /// It is an error, or a result that is marked as one.
+    pub is_error: bool,
+    pub size_bytes: u64,
+}
+
+/// Binary content of a result, to be uploaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultData {
+    /// Our id of the call.
+    call: String,
+    /// Such as `audio`, or the address of a resource.
+    name: String,
+    pub mime: String,
+    pub base64: String,
+}
+
+impl ResultData {
+    fn of(call: &str, block: &Value) -> Option<Self> {
+        let (of, data, name) = match text(block, "type")? {
+            kind @ ("image" | "audio") => (block, text(block, "data")?, kind),
+            "resource" => {
+                let resource = block.get("resource")?;
+                (resource, text(resource, "blob")?, text(resource, "uri").unwrap_or("resource"))
+            }
+            _ => return None,
+        };
+        let mime = text(of, "mimeType").filter(|mime| !mime.is_empty()).unwrap_or("application/octet-stream");
+        Some(ResultData {
+            call: call.to_owned(),
+            name: cut(name, limits::NAME_BYTES_MAX).0.to_owned(),
+            mime: cut(mime, limits::NAME_BYTES_MAX).0.to_owned(),
+            base64: data.to_owned(),
+        })
+    }
+
+    /// The event that names it, once it is uploaded. It belongs directly after the outcome of its call.
+    pub fn stored(&self, artifact_id: &str, hash: Option<String>, size_bytes: u64) -> Draft {
+        let fields = Fields::new()
+            .put("artifact_id", artifact_id)
+            .put("kind", "tool_result_blob")
+            .put("mime", self.mime.as_str())
+            .put("summary", self.name.as_str())
+            .put("size_bytes", size_bytes)
+            .maybe("hash", hash)
+            .put("tool_call_id", self.call.as_str());
+        Draft::new("artifact.created", fields.done())
+    }
+
+    /// The event for data that could not be uploaded.
+    pub fn not_stored(&self, reason: &str) -> Draft {
+        let fields = Fields::new()
+            .put("tool_call_id", self.call.as_str())
+            .put("mime", self.mime.as_str())
+            .put("summary", self.name.as_str())
+            .put("reason", cut(reason, limits::SENTENCE_BYTES_MAX).0);
+        Draft::new("ext.mcp.data_not_stored", fields.done())
+    }
+
+    /// Whether this event is the outcome of its call.
+    pub fn belongs_after(&self, draft: &Draft) -> bool {
+        matches!(&*draft.kind, "tool.completed" | "tool.failed" | "tool.cancelled")
+            && text(&draft.data, "tool_call_id") == Some(&self.call)
+    }
+}
+
 /// The recording of one connection.
 #[derive(Debug)]
 pub struct McpRecording {
@@ -44,6 +115,7 @@ pub struct McpRecording {
     /// Tools that the server declares as destructive. If it is full, every tool counts as one.
     destructive: BTreeSet<String>,
     unjudged: Vec<UnjudgedCall>,
+    data: Vec<ResultData>,
 }
 
 /// A call that has no verdict yet.
@@ -115,6 +187,7 @@ impl McpRecording {
             calls: 0,
             destructive: BTreeSet::new(),
             unjudged: Vec::new(),
+            data: Vec::new(),
         }
     }
 
@@ -142,6 +215,11 @@ impl McpRecording {
         std::mem::take(&mut self.unjudged)
     }
 
+    /// Takes the data of the drained outcomes.
+    pub fn take_data(&mut self) -> Vec<ResultData> {
+        std::mem::take(&mut self.data)
+    }
+
     /// A line that was forwarded.
     pub fn line(&mut self, from: McpSide, line: &str) {
         match serde_json::from_str::<Value>(line) {
@@ -160,10 +238,32 @@ impl McpRecording {
         self.recording.gap(reason, what);
     }
 
-    /// A line that was forwarded and is too long to be read; its beginning.
-    pub fn too_long(&mut self, from: McpSide, beginning: &str, bytes_max: usize) {
-        let what = format!("a message of the {} with more than {bytes_max} bytes", from.word());
+    /// A line that was forwarded and is too long to be read; its beginning. The outcome of a call is recorded as an
+    /// outcome, with that beginning.
+    pub fn too_long(&mut self, from: McpSide, beginning: &str, bytes_max: usize, long: &LongMessage) {
+        let what = format!(
+            "a message of the {} with more than {bytes_max} bytes, except its beginning",
+            from.word()
+        );
         self.recording.gap("message_too_long", &what);
+        let part = json!({ "text": beginning, "truncated": true, "size_bytes": long.size_bytes });
+        match (from, long.method.as_deref(), &long.id) {
+            (McpSide::Client, Some("tools/call"), Some(id)) => {
+                let tool = named_tool(beginning).unwrap_or_default();
+                return self.call_of(id.clone(), tool, part);
+            }
+            (McpSide::Client, Some(_), Some(id)) => self.remember(id.clone(), Request::Other),
+            (McpSide::Server, None, Some(id)) => {
+                if let Some(Request::Call(call)) = self.open.remove(id) {
+                    let how = if long.is_error { How::Failed } else { How::Completed };
+                    let error = long.is_error.then(|| "the tool reported an error".to_owned());
+                    return self
+                        .recording
+                        .call_end(&call, Outcome { output: Some(part), error, ..Outcome::of(how) });
+                }
+            }
+            _ => {}
+        }
         self.recording.raw_text(&format!("{}.long_message", from.word()), beginning, None);
     }
 
@@ -216,10 +316,15 @@ impl McpRecording {
     }
 
     fn call(&mut self, id: String, message: &Value) {
-        self.calls += 1;
-        let call = format!("mcp-{}", self.calls);
         let parameters = message.get("params").unwrap_or(&Value::Null);
         let tool = text(parameters, "name").unwrap_or_default().to_owned();
+        let input = parameters.get("arguments").cloned().unwrap_or_else(|| json!({}));
+        self.call_of(id, tool, input);
+    }
+
+    fn call_of(&mut self, id: String, tool: String, input: Value) {
+        self.calls += 1;
+        let call = format!("mcp-{}", self.calls);
         let named = cut(&tool, limits::NAME_BYTES_MAX).0;
         self.unjudged.push(UnjudgedCall {
             id: call.clone(),
@@ -231,7 +336,7 @@ impl McpRecording {
         self.recording.call(CallStart {
             foreign_id: call.clone(),
             name: tool.clone(),
-            input: parameters.get("arguments").cloned().unwrap_or_else(|| json!({})),
+            input,
             summary: None,
             kind: Some("mcp".to_owned()),
             mcp: Some((self.server.clone(), tool)),
@@ -243,6 +348,9 @@ impl McpRecording {
     fn answer(&mut self, call: &str, message: &Value) {
         let outcome = match (message.get("result"), message.get("error")) {
             (Some(result), None) => {
+                let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
+                let data = blocks.filter_map(|block| ResultData::of(call, block));
+                self.data.extend(data.take(limits::MCP_RESULT_DATA_MAX));
                 let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
                 let error = is_error.then(|| plain(result));
                 let how = if is_error { How::Failed } else { How::Completed };
@@ -308,6 +416,13 @@ impl McpRecording {
     }
 }
 
+/// The tool that the beginning of a call names.
+fn named_tool(beginning: &str) -> Option<String> {
+    let (_, rest) = beginning.split_once("\"name\"")?;
+    let value = rest.trim_start().strip_prefix(':')?.trim_start();
+    serde_json::Deserializer::from_str(value).into_iter::<String>().next()?.ok()
+}
+
 /// The text of a result.
 fn plain(result: &Value) -> String {
     let blocks = result.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -368,6 +483,49 @@ mod tests {
             calls[1].judged(verdict).data,
             json!({"tool_call_id": "mcp-2", "verdict": "allow", "enforced": false, "mcp_server": "files", "mcp_tool": "delete"})
         );
+    }
+
+    #[test]
+    fn an_outcome_is_an_outcome_however_large() {
+        use McpSide::{Client, Server};
+        let mut recording = McpRecording::begin("server.py", "mcp-stdio");
+        for id in 1..4 {
+            let call =
+                json!({"id": id, "method": "tools/call", "params": {"name": "read", "arguments": {"n": id}}});
+            recording.line(Client, &call.to_string());
+        }
+        let long = |id: &str, method: Option<&str>, is_error| LongMessage {
+            id: Some(id.to_owned()),
+            method: method.map(str::to_owned),
+            is_error,
+            size_bytes: 9_000_000,
+        };
+        recording.too_long(Server, r#"{"result":{"content":[{"text":"aaa"#, 8, &long("1", None, false));
+        recording.too_long(Server, r#"{"result":{"content":[{"text":"bbb"#, 8, &long("2", None, true));
+        let beginning = r#"{"method":"tools/call","params":{"name" : "write","arguments":{"text":"cc"#;
+        recording.too_long(Client, beginning, 8, &long("4", Some("tools/call"), false));
+        recording.line(Server, r#"{"id":4,"result":{"content":[]}}"#);
+        recording.end(Ending::Finished { status: "completed".into() });
+        let drafts = recording.drain();
+        let calls: Vec<(&str, &Value, &Value)> = drafts
+            .iter()
+            .filter(|draft| draft.kind.starts_with("tool.") && draft.kind != "tool.invoked")
+            .map(|draft| (&*draft.kind, &draft.data["tool_call_id"], &draft.data["tool_name"]))
+            .collect();
+        let ids: Vec<Value> = (1..=4).map(|n| format!("mcp-{n}").into()).collect();
+        let (read, write) = (json!("read"), json!("write"));
+        assert_eq!(
+            calls,
+            [
+                ("tool.completed", &ids[0], &read),
+                ("tool.failed", &ids[1], &read),
+                ("tool.completed", &ids[3], &write),
+                ("tool.cancelled", &ids[2], &read),
+            ]
+        );
+        let completed = drafts.iter().find(|draft| draft.kind == "tool.completed").unwrap();
+        assert_eq!(completed.data["output"]["size_bytes"], 9_000_000);
+        assert_eq!(completed.data["output"]["truncated"], true);
     }
 
     #[test]

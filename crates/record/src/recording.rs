@@ -63,6 +63,8 @@ pub struct Recording {
     seen: Memory<()>,
     prompted: bool,
     spoken: bool,
+    /// The usage of the turn that is open at the end of the run.
+    last_usage: Option<Usage>,
 }
 
 impl Recording {
@@ -95,6 +97,7 @@ impl Recording {
             seen: Memory::default(),
             prompted: false,
             spoken: false,
+            last_usage: None,
         }
     }
 
@@ -168,19 +171,42 @@ impl Recording {
         self.put("ext.recount.gap", fields);
     }
 
+    /// Reports the facts that the source provided after all, if its lists at the beginning of the run were others.
+    pub fn correct_source(&mut self, shows: &[String], does_not_show: &[String]) {
+        if (shows, does_not_show) == (&*self.source.shows, &*self.source.does_not_show) {
+            return;
+        }
+        (self.source.shows, self.source.does_not_show) = (shows.to_vec(), does_not_show.to_vec());
+        let fields = self.source.fields();
+        self.put("ext.recount.source", Fields::new().all(fields));
+    }
+
+    /// The usage of the turn that [`Recording::end`] closes.
+    pub fn used_at_end(&mut self, usage: Usage) {
+        self.last_usage = Some(usage);
+    }
+
     /// Ends the run; what is open is closed first. A second ending adds nothing.
     pub fn end(&mut self, ending: Ending) {
         if self.ended {
             return;
         }
-        let (stop_reason, why) = match &ending {
-            Ending::Finished { .. } => ("end_turn", "the run ended"),
-            Ending::Failed { .. } => ("error", "the run failed"),
-            Ending::Cancelled { .. } => ("error", "the run was cancelled"),
+        let why = match &ending {
+            Ending::Finished { .. } => "the run ended",
+            Ending::Failed { .. } => "the run failed",
+            Ending::Cancelled { .. } => "the run was cancelled",
         };
         self.close_texts(!matches!(ending, Ending::Finished { .. }));
         self.close_calls(why);
-        self.turn_end(TurnEnd { stop_reason, usage: None });
+        let usage = self.last_usage.take();
+        match &ending {
+            Ending::Finished { .. } => self.turn_end(TurnEnd { stop_reason: "end_turn", usage }),
+            Ending::Failed { .. } => self.turn_end(TurnEnd { stop_reason: "error", usage }),
+            Ending::Cancelled { reason, .. } => self.turn_cancelled(reason, usage),
+        }
+        if usage.is_some() {
+            self.cost_tick();
+        }
         match ending {
             Ending::Finished { status } => {
                 self.put("run.finished", Fields::new().put("final_status", name_or(&status, "completed")));

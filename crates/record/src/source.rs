@@ -38,6 +38,16 @@ impl Source {
         self
     }
 
+    /// Takes the lists of a source event that is in the run.
+    pub(crate) fn saw(&mut self, data: &Value) {
+        let list = |name: &str| -> Option<Vec<String>> {
+            Some(data.get(name)?.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        };
+        if let (Some(shows), Some(does_not_show)) = (list("shows"), list("does_not_show")) {
+            (self.shows, self.does_not_show) = (shows, does_not_show);
+        }
+    }
+
     /// The data of `ext.recount.source`.
     pub(crate) fn fields(&self) -> Map<String, Value> {
         let list = |items: &[String]| -> Vec<Value> {

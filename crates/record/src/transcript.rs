@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::draft::Draft;
 use crate::kept::{cut, short};
 use crate::limits;
+use crate::patch::Patch;
 use crate::recording::{CallStart, Ending, Outcome, Recording, TurnEnd, TurnStart};
 use crate::source::Source;
 
@@ -18,6 +19,9 @@ pub trait Transcript {
 
     /// The agent's name, as `run.queued` has it.
     fn agent(&self) -> &'static str;
+
+    /// The agent's id of the session, as its other recorders have it.
+    fn session(&self) -> Option<&str>;
 
     /// The folder that the agent worked in, as far as it is known.
     fn folder(&self) -> Option<&str>;
@@ -63,14 +67,41 @@ pub enum LinePlace {
 /// One step that a line contains.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TranscriptStep {
-    User { id: Option<String>, text: String },
+    User {
+        id: Option<String>,
+        text: String,
+    },
     TurnBegin(TurnStart),
     TurnEnd(TurnEnd),
-    Text { id: String, text: String },
+    Text {
+        id: String,
+        text: String,
+    },
     Call(CallStart),
-    CallEnd { id: String, outcome: Outcome },
-    Gap { reason: &'static str, what: String },
-    Note { name: &'static str, details: Value },
+    CallEnd {
+        id: String,
+        outcome: Outcome,
+    },
+    Gap {
+        reason: &'static str,
+        what: String,
+    },
+    Note {
+        name: &'static str,
+        details: Value,
+    },
+    /// A cost that belongs to no turn. `is_whole`: it has that of all turns so far.
+    Cost {
+        micros_usd: u64,
+        is_whole: bool,
+    },
+    /// What the source showed after all.
+    Source(Source),
+    /// A change of a file, to be uploaded, and what became of it.
+    Patch {
+        patch: Patch,
+        status: Option<&'static str>,
+    },
     End(Ending),
 }
 
@@ -137,9 +168,11 @@ pub fn apply(recording: &mut Recording, line: &TranscriptLine, raw: &str) -> Vec
     timed(recording.drain(), line.time.as_deref())
 }
 
-/// Records only a line's raw text, and what could not be read of it.
+/// Records only a line's raw text, what could not be read of it, and a cost, which no other line repeats.
 pub fn apply_raw(recording: &mut Recording, line: &TranscriptLine, raw: &str) -> Vec<Draft> {
-    for step in line.steps.iter().filter(|step| matches!(step, TranscriptStep::Gap { .. })) {
+    let is_kept =
+        |step: &&TranscriptStep| matches!(step, TranscriptStep::Gap { .. } | TranscriptStep::Cost { .. });
+    for step in line.steps.iter().filter(is_kept) {
         one(recording, step);
     }
     recording.raw_text(&line.name, raw, Some(&line.key));
@@ -168,6 +201,10 @@ fn one(recording: &mut Recording, step: &TranscriptStep) {
         TranscriptStep::CallEnd { id, outcome } => recording.call_end(id, outcome.clone()),
         TranscriptStep::Gap { reason, what } => recording.gap(reason, what),
         TranscriptStep::Note { name, details } => recording.note(name, details),
+        TranscriptStep::Cost { micros_usd, is_whole } => recording.add_cost(*micros_usd, *is_whole),
+        // Who uploads it records it.
+        TranscriptStep::Patch { .. } => {}
+        TranscriptStep::Source(source) => recording.correct_source(&source.shows, &source.does_not_show),
         TranscriptStep::End(ending) => recording.end(ending.clone()),
     }
 }

@@ -15,8 +15,20 @@ use crate::mcp::limits;
 pub(crate) struct ToolResult {
     pub(crate) output: String,
     pub(crate) image: Option<(String, Bytes)>,
+    /// Content that is neither text nor that image, which the run keeps.
+    pub(crate) blobs: Vec<ResultBlob>,
+    blobs_omitted: usize,
     /// Whether the tool reports a failure.
     pub(crate) is_error: bool,
+}
+
+/// Binary content of a result.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ResultBlob {
+    /// Such as `audio`, or the address of a resource.
+    pub(crate) name: String,
+    pub(crate) mime: String,
+    pub(crate) bytes: Bytes,
 }
 
 /// Media types of pictures that models accept.
@@ -38,6 +50,9 @@ pub(crate) fn read(result: &Value) -> Option<ToolResult> {
     }
     if let Some(more) = content.len().checked_sub(limits::MCP_BLOCKS_MAX).filter(|more| *more > 0) {
         read.line(&format!("[{more} more parts of the result omitted]"));
+    }
+    if read.blobs_omitted > 0 {
+        read.line(&format!("[{} more parts with data are not stored]", read.blobs_omitted));
     }
     if let Some(structured) = result.get("structuredContent")
         && read.output.is_empty()
@@ -72,7 +87,10 @@ impl ToolResult {
         match text("type") {
             "text" => self.line(text("text")),
             "image" => self.picture(text("mimeType"), text("data")),
-            "audio" => self.line(&format!("[audio of type {}, not shown]", shown(text("mimeType")))),
+            "audio" => {
+                self.keep("audio", text("mimeType"), text("data"));
+                self.line(&format!("[audio of type {}, not shown]", shown(text("mimeType"))));
+            }
             "resource_link" => {
                 let about = [text("title"), text("name"), text("description")];
                 let about = about.into_iter().find(|about| !about.is_empty()).unwrap_or("a resource");
@@ -87,7 +105,10 @@ impl ToolResult {
                     None if IMAGES.contains(&text("mimeType")) => {
                         self.picture(text("mimeType"), text("blob"))
                     }
-                    None => self.line(&format!("[data of type {}, not shown]", shown(text("mimeType")))),
+                    None => {
+                        self.keep(text("uri"), text("mimeType"), text("blob"));
+                        self.line(&format!("[data of type {}, not shown]", shown(text("mimeType"))));
+                    }
                 }
             }
             other => self.line(&format!("[content of the unknown type {:?}, not shown]", shown(other))),
@@ -111,7 +132,22 @@ impl ToolResult {
                 Err(_) => "cannot be read".to_owned(),
             }
         };
+        self.keep("image", mime, data);
         self.line(&format!("[image of type {}, {why}]", shown(mime)));
+    }
+
+    /// Keeps binary content. What cannot be decoded is only in the text for the model.
+    fn keep(&mut self, name: &str, mime: &str, data: &str) {
+        match STANDARD.decode(data) {
+            Ok(bytes) if !bytes.is_empty() && self.blobs.len() >= limits::MCP_BLOBS_MAX => {
+                self.blobs_omitted += 1
+            }
+            Ok(bytes) if !bytes.is_empty() => {
+                let mime = if mime.is_empty() { "application/octet-stream" } else { mime };
+                self.blobs.push(ResultBlob { name: shown(name), mime: shown(mime), bytes: bytes.into() });
+            }
+            _ => {}
+        }
     }
 }
 
@@ -135,7 +171,9 @@ mod tests {
             { "type": "image", "mimeType": "image/tiff", "data": "AQID" },
             { "type": "resource_link", "uri": "file:///a", "name": "a" },
             { "type": "resource", "resource": { "uri": "file:///b", "text": "two" } },
-            { "type": "audio", "mimeType": "audio/wav", "data": "" },
+            { "type": "audio", "mimeType": "audio/wav", "data": "BAUG" },
+            { "type": "audio", "mimeType": "audio/wav", "data": "no base64!" },
+            { "type": "resource", "resource": { "uri": "file:///c", "mimeType": "application/zip", "blob": "Bw==" } },
             { "type": "hologram" },
         ], "isError": true });
         let read = read(&result).unwrap();
@@ -149,10 +187,25 @@ mod tests {
                 "[file:///b]",
                 "two",
                 "[audio of type audio/wav, not shown]",
+                "[audio of type audio/wav, not shown]",
+                "[file:///c]",
+                "[data of type application/zip, not shown]",
                 "[content of the unknown type \"hologram\", not shown]",
             ]
         );
         assert_eq!(read.image, Some(("image/png".to_owned(), Bytes::from_static(&[1, 2, 3]))));
+        // What the model does not get is kept.
+        let kept: Vec<(&str, &str, &[u8])> =
+            read.blobs.iter().map(|blob| (&*blob.name, &*blob.mime, &*blob.bytes)).collect();
+        assert_eq!(
+            kept,
+            [
+                ("image", "image/png", &[1, 2, 3][..]),
+                ("image", "image/tiff", &[1, 2, 3]),
+                ("audio", "audio/wav", &[4, 5, 6]),
+                ("file:///c", "application/zip", &[7]),
+            ]
+        );
         assert!(read.is_error);
     }
 

@@ -42,6 +42,9 @@ pub const MCP_ROUNDS_MAX: usize = 8;
 /// Parts of a result that are read. The result states how many are omitted.
 pub const MCP_BLOCKS_MAX: usize = 256;
 
+/// Parts of a result with binary data that are stored as artifacts. The result states how many are not.
+pub const MCP_BLOBS_MAX: usize = 16;
+
 /// Bytes of a result that are kept. The rest is omitted, and the result states this.
 pub const MCP_OUTPUT_BYTES_MAX: usize = 2 << 20;
 

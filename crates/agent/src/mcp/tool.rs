@@ -5,16 +5,19 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use recount_event::ForeignId;
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 use serde_json::Value;
 
-use super::content;
+use super::content::{self, ResultBlob, ToolResult};
 use super::fault::{Fault, code};
 use super::link::{Link, Stopped};
 use super::listing::ListedTool;
 use crate::limits;
-use crate::tool::{Assessment, Job, McpOrigin, Outcome, OutcomeStatus, TOOL_ERROR, Targets, Tool};
+use crate::tool::{
+    ArtifactStore, Assessment, Job, McpOrigin, NewArtifact, Outcome, OutcomeStatus, TOOL_ERROR, Targets, Tool,
+};
 use crate::tools::ending::{CallFailure, cut, first_line};
 
 /// A tool of an MCP server.
@@ -89,7 +92,12 @@ impl Tool for McpTool {
         Box::pin(async move {
             let cancelled = Box::pin(job.cancel.cancelled());
             match self.link.call(&self.name, job.input, &job.terms.root, cancelled).await {
-                Ok(result) => self.outcome(&result),
+                Ok(result) => {
+                    let mut read = content::read(&result);
+                    let blobs = read.as_mut().map(|read| std::mem::take(&mut read.blobs)).unwrap_or_default();
+                    let outcome = self.outcome(read);
+                    kept(job.artifacts, job.call, blobs, outcome).await
+                }
                 Err(Stopped::Cancelled) => CallFailure::cancelled().into(),
                 Err(Stopped::Failed(Fault { code, message, .. })) => {
                     CallFailure::failed(code, message).into()
@@ -116,9 +124,33 @@ impl Tool for McpTool {
     }
 }
 
+/// Stores the binary content of a result as artifacts of the run.
+async fn kept(
+    artifacts: &dyn ArtifactStore,
+    call: &ForeignId,
+    blobs: Vec<ResultBlob>,
+    mut outcome: Outcome,
+) -> Outcome {
+    for blob in blobs {
+        let artifact = NewArtifact {
+            kind: "tool_result_blob",
+            mime: blob.mime,
+            summary: Some(blob.name),
+            bytes: blob.bytes,
+            call: Some(call.clone()),
+            target: None,
+        };
+        match artifacts.store(artifact).await {
+            Ok(stored) => outcome.events.push(stored.created),
+            Err(why) => outcome.output += &format!("\n[data of the result could not be stored: {why}]"),
+        }
+    }
+    outcome
+}
+
 impl McpTool {
-    fn outcome(&self, result: &Value) -> Outcome {
-        let Some(read) = content::read(result) else {
+    fn outcome(&self, read: Option<ToolResult>) -> Outcome {
+        let Some(read) = read else {
             return CallFailure::failed(code::GARBLED, "the server's result cannot be read").into();
         };
         let summary = first_line(&read.output);

@@ -4,7 +4,6 @@
 
 mod account;
 mod gate;
-mod head;
 mod leftover;
 mod line;
 mod producer;

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use recount_client::{Client, ClientError, Listing};
 
 use crate::failure::Failure;
+use crate::limits;
 
 /// An agent that reports what it does by hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -33,4 +35,26 @@ pub(super) fn state_folder() -> Result<PathBuf, Failure> {
     let base = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
     base.map(|base| base.join("recount"))
         .ok_or_else(|| Failure::Usage("unknown state folder: set HOME or XDG_STATE_HOME".to_owned()))
+}
+
+/// Our session with a title that begins and ends so, the newest if there are several.
+pub(super) async fn find_session(
+    client: &Client,
+    begin: &str,
+    end: &str,
+) -> Result<Option<String>, ClientError> {
+    let fits = |title: &str| title.starts_with(begin) && title.ends_with(end);
+    let mut listing = Listing { limit: Some(limits::ACP_LOOKUP_PAGE), ..Listing::default() };
+    for _ in 0..limits::ACP_LOOKUP_PAGES_MAX {
+        let page = client.list_sessions(&listing).await?;
+        if let Some(found) = page.data.into_iter().find(|session| session.title.as_deref().is_some_and(fits))
+        {
+            return Ok(Some(found.id));
+        }
+        if !page.has_more {
+            return Ok(None);
+        }
+        listing.after = page.next;
+    }
+    Ok(None)
 }

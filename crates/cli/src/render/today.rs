@@ -155,7 +155,8 @@ impl Today {
     ) -> Self {
         let mut groups: BTreeMap<(String, Option<String>), AgentReport> = BTreeMap::new();
         let mut cost = KnownCost::default();
-        for run in runs {
+        let joined = joined(runs);
+        for run in &joined {
             cost.add(run);
             let key = (agent_name(run), run.agent_version.clone());
             groups.entry(key.clone()).or_insert_with(|| AgentReport::new(key)).add(run);
@@ -168,8 +169,41 @@ impl Today {
             .map(|prompt| WaitingPrompt { agent: of_run(&prompt.run_id), ..prompt })
             .collect();
         waiting.sort_by(|one, other| one.requested_at.cmp(&other.requested_at));
-        Today { since, complete: is_complete, runs: runs.len(), cost, agents, waiting }
+        Today { since, complete: is_complete, runs: joined.len(), cost, agents, waiting }
     }
+}
+
+/// A prompt that was recorded while the agent worked and imported afterwards is one run: the recorded one, with the figures
+/// and the version that the imported one adds.
+fn joined(runs: &[Run]) -> Vec<Run> {
+    let is_imported = |run: &Run| run.source.as_deref().is_some_and(|source| IMPORTED.contains(&source));
+    let mut all: Vec<Run> = runs.iter().filter(|run| !is_imported(run)).cloned().collect();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    // The oldest first, as equal prompts are paired in their order.
+    for run in runs.iter().rev().filter(|run| is_imported(run)) {
+        let title = run.title.as_deref().unwrap_or_default().trim_end_matches('…');
+        let is_same = |live: &&mut Run| {
+            let begins =
+                live.title.as_deref().is_some_and(|of_live| !title.is_empty() && of_live.starts_with(title));
+            begins
+                && run.session_id.is_some()
+                && live.session_id == run.session_id
+                && !taken.contains(&live.id)
+        };
+        match all.iter_mut().rev().find(is_same) {
+            Some(live) => {
+                taken.insert(live.id.clone());
+                live.agent_version = live.agent_version.take().or_else(|| run.agent_version.clone());
+                if (live.cost_micros_usd, live.input_tokens, live.output_tokens) == (0, 0, 0) {
+                    live.cost_micros_usd = run.cost_micros_usd;
+                    (live.input_tokens, live.output_tokens) = (run.input_tokens, run.output_tokens);
+                }
+            }
+            None => all.push(run.clone()),
+        }
+    }
+    all.sort_by(|one, other| other.created_at.cmp(&one.created_at));
+    all
 }
 
 impl KnownCost {
@@ -383,6 +417,36 @@ mod tests {
         ));
         assert_eq!((cost.runs_known, cost.runs_unknown, cost.micros_usd), (3, 4, 5));
         assert_eq!(cost.input_tokens, 9);
+    }
+
+    #[test]
+    fn a_prompt_that_was_recorded_and_imported_is_one_run() {
+        let live = |id| {
+            claude(
+                id,
+                json!({"session_id": "chat_1", "agent_version": null, "title": "Fix it, please, and then run all of its tests"}),
+            )
+        };
+        let imported = |id: u32, session: &str| {
+            claude(
+                id,
+                json!({"session_id": session, "source": "claude-transcripts", "title": "Fix it, please…",
+                "cost_micros_usd": 5, "input_tokens": 7, "output_tokens": 1}),
+            )
+        };
+        // Of three equal prompts two were recorded; one of another session has nothing to do with them.
+        let runs = [
+            imported(6, "chat_2"),
+            imported(5, "chat_1"),
+            imported(4, "chat_1"),
+            imported(3, "chat_1"),
+            live(2),
+            live(1),
+        ];
+        let today = Today::of(String::new(), &runs, true, Vec::new(), &[]);
+        assert_eq!((today.runs, today.cost.micros_usd, today.cost.runs_unknown), (4, 20, 0));
+        let [agent] = &today.agents[..] else { panic!("one agent in one version: {:?}", today.agents) };
+        assert_eq!((agent.runs, agent.imported, agent.version.as_deref()), (4, 2, Some("2.1.330")));
     }
 
     #[test]

@@ -49,6 +49,9 @@ payload! {
         timeout_seconds: u64,
         expires_at: String,
         default_decision: DefaultDecision,
+        /// In an external run, `true`: at the deadline the approval is withdrawn as `undecided`, because the agent's own
+        /// dialog decides then. `default_decision` has no effect.
+        withdrawn_at_deadline: bool,
         /// A digest of the tool's name and the call's input; the approval is only for this exact call.
         call_digest: String,
         /// What a person reads before deciding: the complete command, the diff of the files, or the input.

@@ -3,19 +3,26 @@
 use serde_json::{Map, Value, json};
 
 use super::replay::KINDS;
+use crate::exit_status::exit_status;
+use crate::patch::Patch;
 use crate::recording::CallStart;
 use crate::{cut, keep, limits};
 
 #[derive(Debug, Default)]
 pub(super) struct ToolCall {
-    title: Option<String>,
+    pub(super) title: Option<String>,
     name: Option<String>,
-    kind: Option<String>,
+    pub(super) kind: Option<String>,
     pub(super) status: String,
     pub(super) input: Value,
     raw_output: Value,
     content: Value,
     changes: Vec<Value>,
+    pub(super) patches: Vec<ShownPatch>,
+    /// Changes whose place is not known; the agent may still send it.
+    pub(super) fragments: Vec<Patch>,
+    /// The changes of its last message that has any.
+    pub(super) shown_changes: Vec<Value>,
     terminal: Option<TerminalOutput>,
     /// Fields of its messages for which no event has a place, together.
     rest: Map<String, Value>,
@@ -26,6 +33,15 @@ pub(super) struct ToolCall {
     pub(super) recorded_input: Option<Value>,
     /// Its permission was refused.
     pub(super) is_denied: bool,
+}
+
+/// A patch that a call shows.
+#[derive(Debug)]
+pub(super) struct ShownPatch {
+    pub(super) key: u64,
+    pub(super) path: String,
+    /// The key of the text that it results in.
+    pub(super) result: u64,
 }
 
 /// The output of a command in the agent's own terminal. Agents send it in `_meta` of the call.
@@ -80,7 +96,18 @@ impl ToolCall {
         }
         let Some(content) = update["content"].as_array() else { return };
         let is_change = |part: &&Value| part["type"] == "diff";
-        self.changes.extend(content.iter().filter(is_change).cloned());
+        let mut changes: Vec<Value> = content.iter().filter(is_change).cloned().collect();
+        // This agent sends each changed place of a file as a change, with its line in `locations` once it is known.
+        if update["_meta"]["claudeCode"].is_object() {
+            for (at, change) in changes.iter_mut().enumerate() {
+                change["startLine"] = update["locations"][at]["line"].clone();
+                change["isPart"] = true.into();
+            }
+        }
+        if !changes.is_empty() {
+            self.shown_changes.clone_from(&changes);
+        }
+        self.changes.extend(changes);
         // A change is in its patch.
         let short = |part: &Value| match is_change(&part) {
             true => json!({ "type": "diff", "path": part["path"] }),
@@ -162,6 +189,39 @@ impl ToolCall {
             kind,
             mcp: None,
         }
+    }
+
+    /// Whether the agent sent the input.
+    pub(super) fn has_input(&self) -> bool {
+        match &self.input {
+            Value::Null => false,
+            Value::Object(fields) => !fields.is_empty(),
+            Value::String(text) => !text.is_empty(),
+            _ => true,
+        }
+    }
+
+    /// The exit status of a command, from its terminal, its output, or what the agent shows of it.
+    pub(super) fn exit_status(&self) -> Option<i64> {
+        let terminal = self.terminal.as_ref().and_then(|terminal| terminal.exit["exit_code"].as_i64());
+        let is_command = self.kind.as_deref() == Some("execute");
+        let text = || self.text().map(Value::String);
+        terminal.or_else(|| {
+            is_command.then(|| exit_status(&self.raw_output).or_else(|| exit_status(&text()?)))?
+        })
+    }
+
+    /// The text that the agent shows of the outcome.
+    pub(super) fn text(&self) -> Option<String> {
+        let parts = self.content.as_array().into_iter().flatten();
+        let texts: Vec<&str> = parts.filter_map(|part| part["content"]["text"].as_str()).collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
+    /// What the agent shows of the outcome, if its own output is something else.
+    pub(super) fn shown_beside_output(&self) -> Option<&Value> {
+        let differs = |text: String| self.raw_output.as_str() != Some(&*text);
+        (!self.raw_output.is_null() && self.text().is_some_and(differs)).then_some(&self.content)
     }
 
     /// The agent's own output, or else what its terminal printed, or else what it showed.

@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 use super::Recording;
 use super::calls::OpenCall;
 use crate::draft::Fields;
-use crate::ids::{key, map_id};
-use crate::kept::{keep, short};
+use crate::ids::{extension_kind, key, map_id};
+use crate::kept::{cut, keep, short};
 use crate::limits;
+use crate::patch::Patch;
 
 /// One item of a list of things to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,23 @@ pub struct PatchFacts {
     pub additions: u64,
     pub deletions: u64,
     pub hunks: u64,
+    pub is_fragment: bool,
+}
+
+impl PatchFacts {
+    /// Of a patch that the server stored as this artifact.
+    pub fn of(patch: &Patch, artifact_id: &str, hash: Option<String>, size_bytes: u64) -> Self {
+        PatchFacts {
+            artifact_id: artifact_id.to_owned(),
+            hash,
+            path: patch.path.clone(),
+            size_bytes,
+            additions: patch.additions,
+            deletions: patch.deletions,
+            hunks: patch.hunks,
+            is_fragment: patch.is_fragment,
+        }
+    }
 }
 
 impl Recording {
@@ -105,18 +123,44 @@ impl Recording {
 
     /// A change of a file that a call shows.
     pub fn patch(&mut self, foreign_call: Option<&str>, patch: &PatchFacts) {
+        let place_unknown = "a part of the file; its place in the file is not known";
         let fields = Fields::new()
             .put("artifact_id", map_id(&patch.artifact_id))
-            .put("kind", "patch")
+            .put("kind", if patch.is_fragment { "patch_fragment" } else { "patch" })
+            .maybe("summary", patch.is_fragment.then_some(place_unknown))
             .put("mime", "text/x-diff")
             .put("path", short(&patch.path, limits::SENTENCE_BYTES_MAX))
             .put("size_bytes", patch.size_bytes)
             .put("additions", patch.additions)
             .put("deletions", patch.deletions)
-            .put("hunks", patch.hunks)
+            .maybe("hunks", (!patch.is_fragment).then_some(patch.hunks))
             .maybe("hash", patch.hash.clone())
             .maybe("tool_call_id", foreign_call.map(map_id));
         self.put("artifact.created", fields);
+    }
+
+    /// The agent reports that the call of a patch completed (`applied`), or was refused (`rejected`).
+    pub fn patch_status(&mut self, artifact_id: &str, status: &str) {
+        let fields = Fields::new()
+            .put("artifact_id", map_id(artifact_id))
+            .put("field", "status")
+            .put("old_value", "proposed")
+            .put("new_value", status);
+        self.put("artifact.updated", fields);
+    }
+
+    /// A patch that the server did not store: its text, within the bound, and the reason.
+    pub fn patch_not_stored(&mut self, patch: &Patch, reason: &str) {
+        let (text, truncated) = cut(&patch.text, limits::RAW_BYTES_MAX);
+        let fields = Fields::new()
+            .put("tool_call_id", map_id(&patch.call))
+            .put("path", short(&patch.path, limits::SENTENCE_BYTES_MAX))
+            .put("diff", text)
+            .put("reason", short(reason, limits::SENTENCE_BYTES_MAX))
+            .maybe("is_fragment", patch.is_fragment.then_some(true))
+            .maybe("truncated", truncated.then_some(true))
+            .maybe("size_bytes", truncated.then_some(patch.text.len()));
+        self.put(extension_kind(&self.source.agent.clone(), "patch"), fields);
     }
 
     /// A draft that the server did not take, kept as `ext.recount.not_taken` with the reason.

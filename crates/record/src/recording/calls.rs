@@ -75,6 +75,11 @@ impl Recording {
         self.calls.contains_key(&map_id(foreign_id))
     }
 
+    /// Whether a call is being carried out.
+    pub fn has_running_call(&self) -> bool {
+        self.calls.values().any(|call| call.invoked)
+    }
+
     /// Whether a call is known, open or over.
     pub fn knows_call(&self, foreign_id: &str) -> bool {
         let id = map_id(foreign_id);

@@ -44,6 +44,19 @@ impl Outcome {
     pub fn of(how: How) -> Self {
         Outcome { how, output: None, error: None, code: None, duration_ms: None, summary: None }
     }
+
+    /// As a failure, if the command ended with another status than 0, although its agent reports that the call completed.
+    pub(crate) fn with_exit_status(self, status: Option<i64>) -> Self {
+        match status {
+            Some(status) if status != 0 && self.how == How::Completed => Outcome {
+                how: How::Failed,
+                error: Some(format!("exit status {status}")),
+                code: Some("exit_status".to_owned()),
+                ..self
+            },
+            _ => self,
+        }
+    }
 }
 
 /// A permission that the agent requests.
@@ -59,8 +72,10 @@ pub struct Prompt {
     pub preview: Option<(&'static str, String)>,
     /// `low`, `medium` or `high`.
     pub risk_level: Option<&'static str>,
-    /// How long an answer is waited for. The recorder withdraws the approval then; give the server a little more.
+    /// How long an answer is waited for.
     pub timeout_seconds: Option<u64>,
+    /// Whether the approval is withdrawn then, because the agent's own dialog decides. Otherwise the call is rejected.
+    pub withdrawn_at_deadline: bool,
 }
 
 /// The answer from a face of Recount.

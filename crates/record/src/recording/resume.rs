@@ -55,6 +55,8 @@ impl Recording {
                 self.saw_turn_over();
             }
             "turn.failed" => self.saw_turn_over(),
+            "cost.tick" => self.saw_tick(data),
+            "ext.recount.source" => self.source.saw(data),
             "assistant.text_delta" => {
                 self.spoken = true;
                 let delta = text("delta").unwrap_or("");

@@ -113,6 +113,31 @@ impl Recording {
         self.put("turn.completed", fields);
     }
 
+    /// The open turn did not come to its end, as the run was cancelled. What it used counts in the totals of the run.
+    pub(super) fn turn_cancelled(&mut self, reason: &str, usage: Option<Usage>) {
+        self.close_texts(true);
+        let Some(turn) = self.turns.open.take() else { return };
+        if let Some(usage) = usage {
+            self.use_up(usage.input_tokens, usage.output_tokens, usage.cost_micros_usd);
+        }
+        let fields = Fields::new()
+            .put("turn_index", turn.index)
+            .put("code", "cancelled")
+            .put("message", short(reason, limits::SENTENCE_BYTES_MAX))
+            .put("will_retry", false);
+        self.put("turn.failed", fields);
+    }
+
+    /// A cost that the source reports for the run and not for its turns. `is_whole`: it has that of all turns so far.
+    pub fn add_cost(&mut self, micros_usd: u64, is_whole: bool) {
+        let used = &mut self.turns.used;
+        used.cost_micros_usd = sum(used.cost_micros_usd, Some(micros_usd));
+        if is_whole {
+            used.unpriced = 0;
+        }
+        self.cost_tick();
+    }
+
     /// Reports the sums of the turns that are over, which are the totals of the run: `cost.tick`. Where a turn has no cost,
     /// `unpriced_turns` says how many, as the cost is then not all of it.
     pub fn cost_tick(&mut self) {
@@ -127,8 +152,6 @@ impl Recording {
 
     fn use_up(&mut self, input: Option<u64>, output: Option<u64>, cost: Option<u64>) {
         let used = &mut self.turns.used;
-        let sum =
-            |all: u64, more: Option<u64>| counted(all.checked_add(counted(more).unwrap_or(0))).unwrap_or(all);
         used.input_tokens = sum(used.input_tokens, input);
         used.output_tokens = sum(used.output_tokens, output);
         used.cost_micros_usd = sum(used.cost_micros_usd, cost);
@@ -367,6 +390,17 @@ impl Recording {
         self.use_up(number("input_tokens"), number("output_tokens"), number("cost_micros_usd"));
     }
 
+    /// The totals of a tick count, as they can have more than the turns.
+    pub(super) fn saw_tick(&mut self, data: &serde_json::Value) {
+        let number = |name: &str| data.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
+        self.turns.used = Used {
+            input_tokens: number("cumulative_input_tokens"),
+            output_tokens: number("cumulative_output_tokens"),
+            cost_micros_usd: number("cumulative_cost_micros_usd"),
+            unpriced: number("unpriced_turns"),
+        };
+    }
+
     pub(super) fn saw_turn_over(&mut self) {
         self.turns.open = None;
     }
@@ -406,6 +440,11 @@ fn source_ref(name: &str, number: u64) -> String {
 fn read_ref(text: &str) -> Option<(String, u64)> {
     let (name, number) = text.rsplit_once('#')?;
     Some((name.to_owned(), number.parse().ok()?))
+}
+
+/// A sum that every reader counts alike; one that would not fit stays as it was.
+fn sum(all: u64, more: Option<u64>) -> u64 {
+    counted(all.checked_add(counted(more).unwrap_or(0))).unwrap_or(all)
 }
 
 /// A number that every reader counts alike.

@@ -132,3 +132,27 @@ proptest! {
         kinds(hooks::AGENTS[agent], &bodies);
     }
 }
+
+#[test]
+fn a_command_that_failed_is_a_failed_call_where_codex_shows_its_status() {
+    for (response, kind) in [
+        (json!({"output": "no", "metadata": {"exit_code": 2}}), "tool.failed"),
+        (json!({"exit_code": 2, "stdout": ""}), "tool.failed"),
+        (json!("Exit code: 2\nWall time: 0.1 seconds\nOutput:\nno"), "tool.failed"),
+        (
+            json!("Chunk ID: ab12\nWall time: 0.1 seconds\nProcess exited with code 2\nOutput:\nno"),
+            "tool.failed",
+        ),
+        (json!({"content": [{"type": "text", "text": "no"}], "isError": true}), "tool.failed"),
+        (json!("Exit code: 0\nOutput:\nExit code: 2"), "tool.completed"),
+        (json!("no"), "tool.completed"),
+    ] {
+        let call = json!({"tool_name": "Bash", "tool_input": {"command": "x"}, "tool_use_id": "t1"});
+        let mut ended = with_session(call);
+        ended["tool_response"] = response.clone();
+        let kinds = kinds("codex", &[("PostToolUse", ended)]);
+        assert!(kinds.iter().any(|is| is == kind), "{response}: {kinds:?}");
+    }
+    let lists = hooks::source("codex", None).does_not_show.join("; ");
+    assert!(lists.contains("whether a command failed"), "{lists}");
+}

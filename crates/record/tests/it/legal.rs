@@ -171,6 +171,7 @@ fn plays(acts: &[Act]) -> Run {
                     preview: Some(("command", "\u{1}".repeat(if *n > 240 { 90_000 } else { 1 }))),
                     risk_level: Some("high"),
                     timeout_seconds: Some(u64::MAX),
+                    withdrawn_at_deadline: n.is_multiple_of(2),
                 };
                 recording.prompt(prompt);
             }

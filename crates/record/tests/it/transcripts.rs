@@ -178,6 +178,8 @@ fn a_rollout_of_codex_counts_what_each_request_used() {
         event("turn.started", json!([])),
         event("assistant.text_complete", json!(["There is a.txt."])),
         event("turn.completed", json!(["end_turn", 150, 15, 140])),
+        // Now it is known that the source shows tokens and exit statuses.
+        event("ext.recount.source", json!([])),
         event("run.finished", json!(["completed"])),
     ];
     assert_eq!(story(&runs[0], &FIELDS), expected);
@@ -295,4 +297,75 @@ fn a_recording_goes_on_after_a_restart_without_repeating_a_line() {
     let turns = events.iter().filter(|(kind, _)| kind == "turn.completed").count();
     assert_eq!(turns, 3);
     assert_eq!(events.last().unwrap().0, "run.finished");
+}
+
+const CODEX_ITEMS: &str = include_str!(
+    "../../../../testdata/transcripts/codex/rollout-2026-11-27T10-00-00-0199bbbb-1111-7222-8333-444455556666.jsonl"
+);
+const CLAUDE_COSTS: &str =
+    include_str!("../../../../testdata/transcripts/claude-code/2efd1f5f-2222-4a22-8b33-0123456789ab.jsonl");
+
+fn last_source(run: &[(String, Value)]) -> &Value {
+    &run.iter().rfind(|(kind, _)| kind == "ext.recount.source").unwrap().1
+}
+
+#[test]
+fn a_rollout_with_items_has_its_prompt_and_the_status_of_each_command() {
+    let runs = runs(&mut CodexRollout::new(), CODEX_ITEMS);
+    assert_eq!(runs.len(), 2);
+    let of_calls: Vec<_> = story(&runs[0], &["text", "tool_call_id", "code", "error", "duration_ms"])
+        .into_iter()
+        .filter(|(kind, _)| !kind.starts_with("turn.") && !kind.ends_with("source"))
+        .collect();
+    let expected = [
+        event("run.started", json!([])),
+        event("user.message", json!(["run the tests of the basket"])),
+        event("ext.recount.gap", json!([])),
+        event("assistant.tool_call_proposed", json!(["call_1"])),
+        event("tool.invoked", json!(["call_1"])),
+        event("tool.failed", json!(["call_1", "exit_status", "exit status 2", 1500])),
+        event("assistant.tool_call_proposed", json!(["call_2"])),
+        event("assistant.tool_call_proposed", json!(["exec-7"])),
+        event("tool.invoked", json!(["exec-7"])),
+        event("tool.completed", json!(["exec-7", 1500])),
+        event("assistant.tool_call_proposed", json!(["exec-8"])),
+        event("tool.invoked", json!(["exec-8"])),
+        event("tool.failed", json!(["exec-8", "there is no issue 7", 5])),
+        event("tool.invoked", json!(["call_2"])),
+        event("tool.completed", json!(["call_2"])),
+        event("assistant.tool_call_proposed", json!(["call_3"])),
+        event("tool.refused", json!(["call_3", "denied"])),
+        event("assistant.text_complete", json!(["One test fails."])),
+        event("run.finished", json!([])),
+    ];
+    assert_eq!(of_calls, expected);
+    assert_eq!(totals(&runs[0]), [400, 40, 0, 3].map(Value::from));
+    let source = last_source(&runs[0]);
+    assert_eq!(source["version"], "0.171.0");
+    assert!(source["shows"].as_array().unwrap().contains(&json!("exit statuses of commands")), "{source}");
+}
+
+#[test]
+fn types_that_this_release_does_not_know_have_names() {
+    let mut transcript = CodexRollout::new();
+    let lines = CODEX_ITEMS.lines().enumerate();
+    let unknown: Vec<String> =
+        lines.filter_map(|(at, raw)| transcript.line(at as u64 + 1, raw).unknown).collect();
+    assert_eq!(unknown, ["item_completed HologramView", "event_msg of_tomorrow"]);
+}
+
+#[test]
+fn the_cost_that_claude_reports_for_the_session_is_the_cost_of_its_runs() {
+    let runs = runs(&mut ClaudeTranscript::new(), CLAUDE_COSTS);
+    assert_eq!(runs.len(), 2);
+    assert_eq!(totals(&runs[0]), [json!(912), json!(40), json!(31_925), Value::Null]);
+    assert_eq!(totals(&runs[1]), [json!(609), json!(3), json!(10_000), Value::Null]);
+    for run in &runs {
+        let source = last_source(run);
+        assert!(source["shows"].as_array().unwrap().contains(&json!("cost")), "{source}");
+        assert!(!source["does_not_show"].to_string().contains("cost"), "{source}");
+    }
+    // A transcript without a cost reports that it has none.
+    let runs = self::runs(&mut ClaudeTranscript::new(), CLAUDE);
+    assert!(last_source(&runs[0])["does_not_show"].as_array().unwrap().contains(&json!("cost")));
 }

@@ -1,7 +1,7 @@
 //! Decides timeouts: an approval, question or handoff that is due gets its stated default.
 
 use recount_event::Payload;
-use recount_event::family::approval::{self, Decision, DefaultDecision};
+use recount_event::family::approval::{self, DecidedElsewhere, Decision, DefaultDecision};
 use recount_event::family::clarification::{self, Applied};
 use recount_event::family::handoff;
 
@@ -46,6 +46,16 @@ fn missed(batch: &Batch, name: &PromptName, prompt: &Prompt) -> Payload {
         seconds.map_or(waited_s, |seconds| seconds.saturating_add(prompt.extended_seconds))
     };
     match &prompt.request {
+        PromptRequest::Approval(request)
+            if request.withdrawn_at_deadline == Some(true) && !batch.state.is_own() =>
+        {
+            let mut withdrawn =
+                approval::Resolved::new(name.id.clone(), Decision::Cancelled, BY_TIMEOUT.into());
+            withdrawn.tool_call_id = tool_call_id;
+            withdrawn.comment = Some("no answer before the deadline; the agent's own dialog decides".into());
+            withdrawn.decided_elsewhere = Some(DecidedElsewhere::Undecided);
+            Payload::ApprovalResolved(Box::new(withdrawn))
+        }
         PromptRequest::Approval(request) => {
             let after_seconds = allowed(request.timeout_seconds);
             let mut missed = approval::TimedOut::new(name.id.clone(), after_seconds);

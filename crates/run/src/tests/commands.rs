@@ -430,6 +430,23 @@ fn a_handoff_ends_an_own_run() {
     assert!(story.last("run.failed").starts_with(r#"{"code":"handoff_timed_out""#));
 }
 
+#[test]
+fn an_approval_that_the_agents_own_dialog_decides_is_withdrawn_at_its_deadline() {
+    let request = "approval.requested {'approval_id':'a','tool_call_id':'c','kind':'tool','summary':'s',\
+                   'timeout_seconds':5,'withdrawn_at_deadline':true}";
+    let mut story = Story::of(&format!("@ext\n@turn 0\n@propose c\n{request}"));
+    story.now_ms += 5_000;
+    assert_eq!(story.does(Command::Tick), ["approval.resolved"]);
+    let resolved = story.last("approval.resolved");
+    assert!(resolved.contains(r#""decision":"cancelled","by":"timeout""#), "{resolved}");
+    assert!(resolved.contains(r#""decided_elsewhere":"undecided""#), "{resolved}");
+    assert_eq!(story.does(append("@invoke c")), ["tool.invoked"]);
+    // An own run has no other dialog.
+    let mut story = Story::of(&format!("@own\n@turn 0\n@propose c\n@turned 0\n{request}\n@wait approval a"));
+    story.now_ms += 5_000;
+    assert_eq!(story.does(Command::Tick).first().map(|kind| &**kind), Some("approval.timed_out"));
+}
+
 fn extend(kind: PromptKind, id: &str, seconds: u64) -> Command {
     Command::ExtendPrompt { kind, id: fid(id), seconds, by: "ann".into() }
 }

@@ -113,10 +113,11 @@ impl OpenPrompt {
         let (summary, default, risk) = match &prompt.request {
             PromptRequest::Approval(request) => {
                 let default = match request.default_decision {
-                    Some(DefaultDecision::Approve) if !request.is_grave() => PromptDefault::Approve,
-                    _ => PromptDefault::Reject,
+                    _ if request.withdrawn_at_deadline == Some(true) => None,
+                    Some(DefaultDecision::Approve) if !request.is_grave() => Some(PromptDefault::Approve),
+                    _ => Some(PromptDefault::Reject),
                 };
-                (request.summary.clone(), Some(default), request.risk_level)
+                (request.summary.clone(), default, request.risk_level)
             }
             PromptRequest::Clarification(request) => (
                 request.question.clone(),

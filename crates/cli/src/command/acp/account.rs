@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use recount_record::acp::{self, Options, PromptRecording};
+use recount_record::acp::{self, Options, PromptRecording, Reported, SessionUsage};
 use serde_json::{Value, json};
 
 use super::gate::{Held, cancelled_request};
@@ -63,6 +64,8 @@ struct AcpSession {
     prompts: VecDeque<u64>,
     /// What came outside of prompts; it is recorded with the next one.
     outside: VecDeque<(String, Value)>,
+    /// What it used so far.
+    usage: SessionUsage,
 }
 
 /// How permissions are requested.
@@ -91,6 +94,8 @@ pub(super) struct AcpConnection {
     unknown_version: Option<u64>,
     permission_count: u64,
     pub(super) permissions: BTreeMap<String, PermissionInRecount>,
+    /// The optional facts that the last prompt had.
+    reports: acp::Reports,
     /// What came before any session; it is recorded with the first prompt.
     loose: VecDeque<(String, Value)>,
 }
@@ -110,6 +115,7 @@ impl AcpConnection {
             unknown_version: None,
             permission_count: 0,
             permissions: BTreeMap::new(),
+            reports: acp::Reports::default(),
             loose: VecDeque::new(),
         }
     }
@@ -348,7 +354,10 @@ impl AcpConnection {
     }
 
     fn update(&mut self, session: &str, update: &Value) {
-        if self.sessions.get(session).is_some_and(|known| known.is_replaying) {
+        let known = self.sessions.get_mut(session);
+        let (used, is_replaying) =
+            known.map_or((None, false), |known| (known.usage.update(update), known.is_replaying));
+        if is_replaying {
             return;
         }
         let kind = update["sessionUpdate"].as_str().unwrap_or("").to_owned();
@@ -362,16 +371,26 @@ impl AcpConnection {
                 | "plan"
         );
         let Some(run) = self.run_of(session, is_speech) else {
+            if let (Some(Reported::Cost(micros)), Some(known)) = (used, self.sessions.get_mut(session)) {
+                known.usage.keep_cost(micros);
+            }
             return self.in_session(Some(session), &kind, update);
         };
         let Some(recorded) = self.runs.get_mut(&run) else { return };
+        used.into_iter().for_each(|used| recorded.recording.used(used));
         recorded.recording.update(update);
         let is_idle = kind == "state_update" && update["state"] == "idle";
         // A state may be reported again before the agent starts the prompt.
         recorded.has_started |= is_speech || update["state"] == "running";
         if is_idle && recorded.has_started {
+            let agent = self.agent.clone();
+            let known = self.session(session);
+            known.prompts.retain(|prompt| *prompt != run);
+            let used = known.usage.result(&agent, update);
+            let Some(recorded) = self.runs.get_mut(&run) else { return };
+            used.into_iter().for_each(|used| recorded.recording.used(used));
+            self.reports = recorded.recording.reports();
             recorded.recording.stopped(update["stopReason"].as_str(), update);
-            self.session(session).prompts.retain(|prompt| *prompt != run);
         }
     }
 
@@ -385,6 +404,7 @@ impl AcpConnection {
                     let known = self.session(session);
                     known.folder = folder;
                     known.is_new = true;
+                    known.usage = SessionUsage::of_new_session();
                 }
                 None => self.keep_loose("session/new", message),
             },
@@ -401,8 +421,14 @@ impl AcpConnection {
                 if acknowledges {
                     return recorded.recording.raw("prompt_accepted", result);
                 }
+                let agent = self.agent.clone();
+                let known = self.session(&session);
+                known.prompts.retain(|prompt| *prompt != run);
+                let used = known.usage.result(&agent, result);
+                let Some(recorded) = self.runs.get_mut(&run) else { return };
+                used.into_iter().for_each(|used| recorded.recording.used(used));
+                self.reports = recorded.recording.reports();
                 recorded.recording.answered(message);
-                self.session(&session).prompts.retain(|prompt| *prompt != run);
             }
             Some(OpenRequest::Other { session, method }) if !message["error"].is_null() => {
                 self.in_session(session.as_deref(), &format!("{method}_failed"), message);
@@ -470,11 +496,12 @@ impl AcpConnection {
         self.break_off_uncertain(session);
         self.runs_started += 1;
         let run = self.runs_started;
-        let source = acp::source(self.agent_version.clone(), self.protocol_version);
+        let source = acp::source_of(self.agent_version.clone(), self.protocol_version, self.reports);
         let loose = std::mem::take(&mut self.loose);
         let known = self.session(session);
         let folder = known.folder.clone();
         let outside = std::mem::take(&mut known.outside);
+        let cost_before = known.usage.take_kept_cost();
         // An editor that prompts has read all that was shown again.
         known.is_replaying = false;
         known.prompts.push_back(run);
@@ -482,6 +509,7 @@ impl AcpConnection {
         for (name, body) in loose.into_iter().chain(outside) {
             recording.raw(&name, &body);
         }
+        cost_before.into_iter().for_each(|micros| recording.used(Reported::Cost(micros)));
         let text = acp::prompt_text(prompt);
         self.runs.insert(run, RecordedRun::new(recording, session, &folder, text.as_deref()));
         run
@@ -559,8 +587,25 @@ impl AcpConnection {
         self.runs.values().any(|run| run.recording.has_waiting())
     }
 
-    pub(super) fn settle_waiting(&mut self) {
-        self.runs.values_mut().for_each(|run| run.recording.settle_waiting());
+    pub(super) fn settle_known(&mut self) {
+        self.runs.values_mut().for_each(|run| run.recording.settle_known());
+    }
+
+    /// How long calls that are reported as running wait for a request for their permission.
+    pub(super) fn start_wait(&self) -> Option<Duration> {
+        let has_input = self
+            .runs
+            .values()
+            .filter_map(|run| run.recording.starting())
+            .reduce(|one, other| one || other)?;
+        Some(if has_input { limits::ACP_START_WAIT } else { limits::ACP_START_WAIT_WITHOUT_INPUT })
+    }
+
+    pub(super) fn settle_starting(&mut self, waited: Duration) {
+        let has_input = waited < limits::ACP_START_WAIT_WITHOUT_INPUT;
+        for run in self.runs.values_mut().filter(|run| run.recording.starting() == Some(has_input)) {
+            run.recording.settle_starting();
+        }
     }
 
     pub(super) fn dropped(&mut self, dropped: DroppedMessages) {

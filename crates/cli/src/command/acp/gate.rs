@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::head::{Head, id_text};
+use super::super::message_head::{Head, id_text};
 use crate::limits;
 
 /// Where a permission is requested.

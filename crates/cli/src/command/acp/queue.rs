@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::super::message_head::Head;
 use super::gate::Held;
-use super::head::Head;
 use crate::limits;
 
 /// The two ends that are connected.

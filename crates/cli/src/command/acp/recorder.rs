@@ -113,6 +113,7 @@ impl AcpRecorder {
         loop {
             let retry = self.away.as_ref().map(|away| away.next);
             let due = has_more && retry.is_none();
+            let start_wait = self.account.start_wait();
             // When nothing more comes, what waits is read whether the server is there or not.
             let has_room = is_over || self.waiting_bytes() < limits::ACP_WAITING_BYTES_MAX;
             tokio::select! {
@@ -132,7 +133,11 @@ impl AcpRecorder {
                 () = sleep_until(gather_until), if due => {}
                 () = sleep_until(retry.unwrap_or_else(moment)), if retry.is_some() => {}
                 () = sleep(limits::ACP_CALL_WAIT), if self.account.has_waiting() => {
-                    self.account.settle_waiting();
+                    self.account.settle_known();
+                    has_more = true;
+                }
+                () = sleep(start_wait.unwrap_or_default()), if start_wait.is_some() => {
+                    self.account.settle_starting(start_wait.unwrap_or_default());
                     has_more = true;
                 }
             }

@@ -5,8 +5,8 @@
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::super::message_head::{Head, HeadScanner};
 use super::gate::{Gate, Held, Verdict};
-use super::head::{Head, HeadScanner};
 use super::line::{LinePiece, LineReader};
 use super::queue::{AcpItem, AcpQueue, AcpSide};
 use crate::limits;

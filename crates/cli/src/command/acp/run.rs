@@ -1,12 +1,12 @@
 //! One run as it is sent to the server: created once, appended to exactly once, whatever is lost on the way.
 //! See [`RecordedRun::send`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use recount_client::request::{AgentName, AppendEvents, CreateRun, NewEvent, Producer};
 use recount_client::{Client, ClientError};
-use recount_record::acp::{AcpStep, Patch, PromptRecording};
-use recount_record::{Draft, Recording};
+use recount_record::acp::{AcpStep, PromptRecording};
+use recount_record::{Draft, Patch, Recording};
 use serde_json::value::to_raw_value;
 
 use super::leftover::Leftover;
@@ -24,6 +24,8 @@ pub(super) struct RecordedRun {
     pub(super) id: Option<String>,
     steps: VecDeque<AcpStep>,
     steps_bytes: usize,
+    /// The artifacts of patches that were uploaded, by the keys of the patches.
+    artifacts: BTreeMap<u64, String>,
     seq: u64,
     /// How many steps the batch has that was sent and not answered. It is sent again with the same.
     in_flight: Option<usize>,
@@ -59,6 +61,7 @@ impl RecordedRun {
             id: None,
             steps: VecDeque::new(),
             steps_bytes: 0,
+            artifacts: BTreeMap::new(),
             seq: 0,
             in_flight: None,
             last_sequence: None,
@@ -107,7 +110,9 @@ impl RecordedRun {
                 continue;
             }
             self.upload(client, who).await?;
-            self.append(client, who).await?;
+            if !self.steps.is_empty() {
+                self.append(client, who).await?;
+            }
         }
         Ok(())
     }
@@ -162,10 +167,28 @@ impl RecordedRun {
         if self.in_flight.is_some() {
             return Ok(());
         }
-        for index in 0..self.steps.len().min(limits::ACP_BATCH_EVENTS_MAX) {
-            let AcpStep::Patch(patch) = &self.steps[index] else { continue };
-            let draft = uploaded(client, who, patch).await?;
-            self.steps[index] = AcpStep::Draft(draft);
+        let mut index = 0;
+        while index < self.steps.len().min(limits::ACP_BATCH_EVENTS_MAX) {
+            let draft = match &self.steps[index] {
+                AcpStep::Draft(_) => None,
+                AcpStep::Patch(patch) => {
+                    let (draft, artifact) = uploaded(client, who, patch).await?;
+                    self.artifacts.extend(artifact.map(|id| (patch.key(), id)));
+                    Some(draft)
+                }
+                AcpStep::PatchStatus { key, status } => {
+                    let Some(artifact) = self.artifacts.get(key) else {
+                        // Its text is in an event, which has no status.
+                        self.steps.remove(index);
+                        continue;
+                    };
+                    Some(PromptRecording::patch_status_draft(artifact, status))
+                }
+            };
+            if let Some(draft) = draft {
+                self.steps[index] = AcpStep::Draft(draft);
+            }
+            index += 1;
         }
         Ok(())
     }
@@ -270,17 +293,22 @@ impl RecordedRun {
     }
 }
 
-async fn uploaded(client: &Client, who: &AcpProducer, patch: &Patch) -> Result<Draft, SendStop> {
+/// The draft that names a patch, and its artifact if it could be uploaded.
+async fn uploaded(
+    client: &Client,
+    who: &AcpProducer,
+    patch: &Patch,
+) -> Result<(Draft, Option<String>), SendStop> {
     let bytes = patch.text.clone().into_bytes();
     let size = bytes.len() as u64;
     let sent = client.upload_artifact(bytes, "text/x-diff", Some("file"), None).await;
     match sent {
         Ok(artifact) => {
             let id = format!("art-{}-{}", who.producer, artifact.id);
-            Ok(PromptRecording::patch_draft(patch, &id, artifact.hash, size))
+            Ok((PromptRecording::patch_draft(patch, &id, artifact.hash, size), Some(id)))
         }
         Err(why) if why.may_pass() && !matches!(why.code(), Some("artifact_quota")) => Err(stop(&why)),
-        Err(why) => Ok(PromptRecording::inline_patch_draft(patch, &why.to_string())),
+        Err(why) => Ok((PromptRecording::inline_patch_draft(patch, &why.to_string()), None)),
     }
 }
 
@@ -294,6 +322,7 @@ fn size(step: &AcpStep) -> usize {
     match step {
         AcpStep::Draft(draft) => draft.data.to_string().len() + draft.kind.len(),
         AcpStep::Patch(patch) => patch.text.len(),
+        AcpStep::PatchStatus { .. } => 0,
     }
 }
 

@@ -210,9 +210,15 @@ fn unit_of(text: &str, root: Node<'_>) -> String {
     first.filter(|indent| !indent.is_empty()).unwrap_or("  ").to_owned()
 }
 
-/// Comments as spaces, as the agents that allow them read the text.
+/// Some editors write it at the beginning of a file. It is kept.
+pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Comments, and a byte-order mark, as spaces, as the agents that allow them read the text.
 fn without_comments(text: &str) -> String {
     let mut out = text.as_bytes().to_vec();
+    if text.starts_with(BYTE_ORDER_MARK) {
+        out[..BYTE_ORDER_MARK.len_utf8()].fill(b' ');
+    }
     let (mut at, mut in_text) = (0, false);
     while at < out.len() {
         let end = match (in_text, out[at], out.get(at + 1)) {
@@ -240,6 +246,7 @@ fn without_comments(text: &str) -> String {
 
 /// Whether the text has comments, which not every agent reads.
 pub(super) fn has_comments(text: &str) -> bool {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     without_comments(text) != text
 }
 

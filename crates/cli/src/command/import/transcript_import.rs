@@ -11,12 +11,13 @@ use recount_client::{Client, Listing};
 use recount_record::transcript::{
     LinePlace, Transcript, TranscriptLine, TranscriptStep, apply, apply_raw, apply_steps,
 };
-use recount_record::{Draft, Ending, Recording, map_id};
+use recount_record::{Draft, Ending, Patch, PatchFacts, Recording, map_id, session_title_end};
 use recount_world::World;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::super::recorded::find_session;
 use crate::failure::Failure;
 use crate::limits;
 use crate::pages::collect;
@@ -28,6 +29,8 @@ pub(super) struct Tally {
     pub(super) imported: u64,
     pub(super) already_present: u64,
     pub(super) runs_created: u64,
+    /// Runs without a message of a person.
+    pub(super) runs_without_prompt: u64,
     /// Lines after the end of a run, which come with the next.
     pub(super) held: u64,
     pub(super) invalid: u64,
@@ -49,7 +52,29 @@ pub(super) struct TranscriptImport {
     held_bytes: usize,
     dropped: u64,
     has_runs: bool,
+    /// The session in which the agent's session was recorded while it worked.
+    recorded_session: Option<RecordedSession>,
     pub(super) tally: Tally,
+}
+
+/// A session that hooks or the recorder of ACP have recorded, if there is one.
+#[derive(Default)]
+struct RecordedSession {
+    id: Option<String>,
+    /// The titles and ids of its runs, which are those of its prompts, oldest first.
+    runs: Vec<(String, String)>,
+}
+
+impl RecordedSession {
+    /// The run of a prompt, which is taken out: an equal prompt is another run.
+    fn take_run(&mut self, request: &str) -> Option<String> {
+        let line = request.lines().map(str::trim).find(|line| !line.is_empty())?;
+        let is_same = |title: &str| {
+            title == line || (title.len() >= limits::RECORDED_TITLE_BYTES && line.starts_with(title))
+        };
+        let at = self.runs.iter().position(|(title, _)| is_same(title))?;
+        Some(self.runs.remove(at).1)
+    }
 }
 
 /// The run that lines are added to.
@@ -88,6 +113,7 @@ impl TranscriptImport {
             held_bytes: 0,
             dropped: 0,
             has_runs: false,
+            recorded_session: None,
             tally: Tally::default(),
         };
         session.load().await?;
@@ -223,8 +249,24 @@ impl TranscriptImport {
         raw: &str,
         how: fn(&mut Recording, &TranscriptLine, &str) -> Vec<Draft>,
     ) -> Result<(), Failure> {
+        let mut patches = Vec::new();
+        for step in &line.steps {
+            if let TranscriptStep::Patch { patch, status } = step {
+                patches.push((patch, *status, self.upload(patch).await?));
+            }
+        }
         let Some(open) = &mut self.open else { return Ok(()) };
-        let drafts = how(&mut open.recording, line, raw);
+        let mut drafts = how(&mut open.recording, line, raw);
+        for (patch, status, stored) in patches {
+            match stored {
+                Ok(facts) => {
+                    open.recording.patch(Some(&patch.call), &facts);
+                    status.iter().for_each(|status| open.recording.patch_status(&facts.artifact_id, status));
+                }
+                Err(why) => open.recording.patch_not_stored(patch, &why),
+            }
+        }
+        drafts.extend(open.recording.drain());
         open.queue(&self.client, drafts).await?;
         self.tally.imported += 1;
         self.recorded.insert(map_id(&line.key));
@@ -233,6 +275,17 @@ impl TranscriptImport {
             self.open = None;
         }
         Ok(())
+    }
+
+    /// Uploads a patch. The inner error is why the server does not store it.
+    async fn upload(&self, patch: &Patch) -> Result<Result<PatchFacts, String>, Failure> {
+        let bytes = patch.text.clone().into_bytes();
+        let size = bytes.len() as u64;
+        match self.client.upload_artifact(bytes, "text/x-diff", Some("file"), None).await {
+            Ok(artifact) => Ok(Ok(PatchFacts::of(patch, &artifact.id, artifact.hash, size))),
+            Err(why) if why.may_pass() && why.code() != Some("artifact_quota") => Err(why.into()),
+            Err(why) => Ok(Err(why.to_string())),
+        }
     }
 
     /// Keeps a line for the next run.
@@ -260,8 +313,13 @@ impl TranscriptImport {
                 self.task.insert(task).clone()
             }
         };
+        let mut recorded = self.recorded().await?;
+        let recorded_run = request.and_then(|request| recorded.take_run(request));
+        let session_id = recorded.id.clone();
+        self.recorded_session = Some(recorded);
         let order = CreateRun {
             kind: "external".to_owned(),
+            session_id,
             title: Some(title.to_owned()),
             request_text: request
                 .map(|text| recount_record::cut(text, limits::TRANSCRIPT_REQUEST_BYTES_MAX).0.to_owned()),
@@ -276,6 +334,15 @@ impl TranscriptImport {
         self.tally.runs_created += 1;
         self.has_runs = true;
         let mut open = OpenRun::new(run, Recording::begin(&source));
+        if let Some(run) = recorded_run {
+            open.recording.note("recorded_as", &serde_json::json!({ "run_id": run }));
+        }
+        if request.is_none() {
+            self.tally.runs_without_prompt += 1;
+            let what = "the message that started this run: the transcript has none before it, or has it in a \
+                        form that this release does not know";
+            open.recording.gap("prompt_not_seen", what);
+        }
         if self.dropped > 0 {
             let what = format!("{} lines before this run, because too many were buffered", self.dropped);
             open.recording.gap("lines_dropped", &what);
@@ -288,6 +355,26 @@ impl TranscriptImport {
             self.record(&line, &raw, apply_raw).await?;
         }
         Ok(())
+    }
+
+    /// What was recorded of the session while the agent worked.
+    async fn recorded(&mut self) -> Result<RecordedSession, Failure> {
+        if let Some(recorded) = self.recorded_session.take() {
+            return Ok(recorded);
+        }
+        let Some(session) = self.transcript.session() else { return Ok(RecordedSession::default()) };
+        let Some(id) = find_session(&self.client, "", &session_title_end(session)).await? else {
+            return Ok(RecordedSession::default());
+        };
+        let client = self.client.clone();
+        let fetch = async |listing: Listing| client.list_session_runs(&id, &listing).await;
+        let listed = collect(fetch, None, limits::TRANSCRIPT_RUNS_MAX, &Listing::default()).await?.items;
+        let live = listed
+            .into_iter()
+            .rev()
+            .filter(|run| run.source.as_deref() != Some(&*self.transcript.source().name));
+        let runs = live.filter_map(|run| Some((run.title?, run.id))).collect();
+        Ok(RecordedSession { id: Some(id), runs })
     }
 
     /// Ends the run that is open.

@@ -263,6 +263,10 @@ impl Work {
             let lines = render::count(*count, "line");
             remark(format!("{lines} of unknown type {kind}, stored as raw text only"));
         }
+        if tally.runs_without_prompt > 0 {
+            let runs = render::count(tally.runs_without_prompt, "run");
+            remark(format!("{runs} without a prompt; each records this as a gap event"));
+        }
         if tally.held > 0 {
             let held = render::count(tally.held, "line");
             remark(format!("{held} after the end of the last run, to be imported with the next run"));

@@ -245,7 +245,7 @@ impl<'q> HttpServer<'q> {
         // Within JSON a line can only be broken between values.
         line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
         line.push(b'\n');
-        self.queue.push(McpSide::Server, line.clone(), false);
+        self.queue.push_whole(McpSide::Server, &line);
         let mut out = self.out.lock().await;
         // If the output is closed, the client has exited, and its input ends, too.
         if out.write_all(&line).await.is_ok() {
@@ -281,13 +281,14 @@ async fn read_lines(send: Sender<Vec<u8>>, queue: &McpQueue) {
     loop {
         let read = input.read(&mut buffer).await.unwrap_or(0);
         let mut lines = Vec::new();
-        let mut each = |line: Vec<u8>, is_long: bool| lines.push((line, is_long));
+        let mut each = |line: Vec<u8>, long| lines.push((line, long));
         match read {
             0 => cutter.end(&mut each),
             read => cutter.take(&buffer[..read], &mut each),
         }
-        for (line, is_long) in lines {
-            queue.push(McpSide::Client, line.clone(), is_long);
+        for (line, long) in lines {
+            let is_long = long.is_some();
+            queue.push(McpSide::Client, line.clone(), long);
             if is_long {
                 note("a message larger than 8 MiB was not sent to the MCP server");
             } else if send.send(line).await.is_err() {

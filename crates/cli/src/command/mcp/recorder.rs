@@ -5,9 +5,11 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use recount_client::request::{AgentName, AppendEvents, CreateRun, NewEvent, Producer};
 use recount_client::{Client, ClientError, moment};
-use recount_record::mcp::{CallVerdict, McpRecording, UnjudgedCall};
+use recount_record::mcp::{CallVerdict, McpRecording, ResultData, UnjudgedCall};
 use recount_record::{Draft, Ending, cut};
 use recount_world::World;
 use serde_json::value::to_raw_value;
@@ -31,6 +33,8 @@ pub(super) struct McpRecorder {
     waiting_bytes: usize,
     /// Calls without a verdict. Their events are in `waiting` and in no batch yet.
     unjudged: Vec<UnjudgedCall>,
+    /// Data of results that are in `waiting`; it is uploaded before they are sent.
+    data: VecDeque<ResultData>,
     /// Events of the batch that was sent and not answered; it is sent again with the same.
     in_flight: Option<usize>,
     dropped: u64,
@@ -57,6 +61,7 @@ impl McpRecorder {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             unjudged: Vec::new(),
+            data: VecDeque::new(),
             in_flight: None,
             dropped: 0,
             name_deadline: moment() + limits::MCP_NAME_WAIT,
@@ -110,9 +115,9 @@ impl McpRecorder {
                 Ok(line) => self.recording.line(side, line.trim_end_matches(['\n', '\r'])),
                 Err(_) => self.recording.line(side, &String::from_utf8_lossy(&line)),
             },
-            McpItem::LongLine(side, line) => {
+            McpItem::LongLine(side, line, long) => {
                 let beginning = String::from_utf8_lossy(&line);
-                self.recording.too_long(side, &beginning, limits::MCP_LINE_BYTES_MAX);
+                self.recording.too_long(side, &beginning, limits::MCP_LINE_BYTES_MAX, &long);
             }
             McpItem::ServerEnded(Ok(())) => {
                 self.recording.end(Ending::Finished { status: "completed".to_owned() });
@@ -128,11 +133,12 @@ impl McpRecorder {
     /// Takes over what the recording made, up to the bound.
     fn gather(&mut self) {
         let drafts = self.recording.drain();
-        let unjudged = self.recording.take_unjudged();
+        let (unjudged, data) = (self.recording.take_unjudged(), self.recording.take_data());
         if self.is_refused || self.is_full {
             return;
         }
-        let bytes: usize = drafts.iter().map(size).sum();
+        let bytes =
+            drafts.iter().map(size).sum::<usize>() + data.iter().map(|data| data.base64.len()).sum::<usize>();
         let is_last = drafts.iter().any(|draft| matches!(&*draft.kind, "run.finished" | "run.failed"));
         if self.waiting_bytes + bytes > limits::MCP_WAITING_BYTES_MAX && !is_last {
             // The rules need every event of a run, so that nothing more of it can be recorded.
@@ -145,6 +151,7 @@ impl McpRecorder {
         self.waiting_bytes += bytes;
         self.waiting.extend(drafts);
         self.unjudged.extend(unjudged);
+        self.data.extend(data);
     }
 
     fn count_dropped(&mut self, dropped: u64) {
@@ -164,6 +171,7 @@ impl McpRecorder {
             let done = match self.run.clone() {
                 None => self.create().await,
                 Some(_) if self.in_flight.is_none() && !self.unjudged.is_empty() => self.judge().await,
+                Some(_) if self.in_flight.is_none() && !self.data.is_empty() => self.upload().await,
                 Some(run) => self.append(&run).await,
             };
             match done {
@@ -231,6 +239,28 @@ impl McpRecorder {
                 self.waiting.insert(place, draft);
             }
         }
+        Ok(())
+    }
+
+    /// Uploads the data of a result, and inserts its event directly after the outcome of the call.
+    async fn upload(&mut self) -> Result<(), ClientError> {
+        let Some(data) = self.data.front() else { return Ok(()) };
+        let draft = match STANDARD.decode(&data.base64) {
+            Err(why) => data.not_stored(&why.to_string()),
+            Ok(bytes) => {
+                let size = bytes.len() as u64;
+                match self.client.upload_artifact(bytes, &data.mime, Some("file"), None).await {
+                    Ok(artifact) => data.stored(&artifact.id, artifact.hash, size),
+                    Err(why) if why.may_pass() && why.code() != Some("artifact_quota") => return Err(why),
+                    Err(why) => data.not_stored(&why.to_string()),
+                }
+            }
+        };
+        let place =
+            self.waiting.iter().position(|waiting| data.belongs_after(waiting)).map_or(0, |at| at + 1);
+        self.waiting_bytes = (self.waiting_bytes + size(&draft)).saturating_sub(data.base64.len());
+        self.waiting.insert(place, draft);
+        self.data.pop_front();
         Ok(())
     }
 

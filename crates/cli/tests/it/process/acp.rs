@@ -127,6 +127,44 @@ async fn each_ending_of_a_prompt_is_an_ending_of_its_run() {
     assert_eq!(of_type(&failed, "tool.cancelled")[0]["code"], "outcome_unknown");
 }
 
+#[tokio::test]
+async fn what_an_agent_reports_of_its_usage_is_counted_for_each_prompt() {
+    let server = Server::fresh();
+    let client = Client::new(&server.url(), None).unwrap();
+    let (mut editor, session) = Setting::of(&server).with_session();
+    let cost = |amount: f64| {
+        json!(["update", {"sessionUpdate": "usage_update", "used": 5, "size": 100,
+            "cost": {"amount": amount, "currency": "USD"}}])
+    };
+    let request = json!({"inputTokens": 40, "outputTokens": 4, "totalTokens": 44});
+    let in_parts = json!(["update", {"sessionUpdate": "agent_message_chunk",
+        "content": {"type": "text", "text": "b"}, "_meta": {"usage": request, "durationMs": 7}}]);
+    let usage = json!({"inputTokens": 100, "outputTokens": 20, "cachedReadTokens": 40, "totalTokens": 160});
+    editor.run(&session, &json!([["big", 1], cost(0.1), ["result", {"usage": usage}]]));
+    editor.run(&session, &json!([in_parts, in_parts, cost(0.25)]));
+    editor.run(&session, &json!([["big", 1]]));
+    editor.end();
+    let all = runs(&client).await;
+    let figures: Vec<[Option<u64>; 3]> = all
+        .iter()
+        .map(|run| [Some(run.input_tokens), Some(run.output_tokens), Some(run.cost_micros_usd)])
+        .collect();
+    assert_eq!(figures, [[140, 20, 100_000], [80, 8, 150_000], [0, 0, 0]].map(|row| row.map(Some)));
+    let source = async |index: usize| {
+        of_type(&events(&client, &all[index].id).await, "ext.recount.source").last().unwrap()["shows"].clone()
+    };
+    for fact in ["tokens", "cost"] {
+        assert!(source(0).await.as_array().unwrap().contains(&json!(fact)));
+        assert!(!source(2).await.as_array().unwrap().contains(&json!(fact)), "the last prompt had none");
+    }
+    let today = server.ask(&["today"]).good();
+    assert!(
+        today.contains("scripted 1.0: 3 runs (3 finished), cost 0.25 USD (unknown for 1 run)."),
+        "{today}"
+    );
+    assert!(today.contains("  220 tokens in, 28 tokens out.\n"), "{today}");
+}
+
 /// Draws numbers that are the same each time.
 struct Draw(u64);
 

@@ -122,6 +122,7 @@ fn settings_in_json_come_back_to_the_byte() {
         "{}",
         "{}\n",
         "{ \"model\": \"opus\" }",
+        "\u{feff}{ \"model\": \"opus\" }\r\n",
         "{\r\n\t\"model\": \"opus\",\r\n\t\"env\": {\"A\": \"{\\\"b\\\": 1}\"}\r\n}\r\n",
         "{\n    \"hooks\": {\n        \"Stop\": [\n            {\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}\n        ]\n    },\n    \"permissions\": {\"allow\": []}\n}\n",
     ] {

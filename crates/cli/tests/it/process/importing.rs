@@ -14,6 +14,12 @@ const CLAUDE: &str = include_str!(
 const CODEX: &str = include_str!(
     "../../../../../testdata/transcripts/codex/rollout-2026-11-20T09-00-00-0199aaaa-1111-7222-8333-444455556666.jsonl"
 );
+const CODEX_ITEMS: &str = include_str!(
+    "../../../../../testdata/transcripts/codex/rollout-2026-11-27T10-00-00-0199bbbb-1111-7222-8333-444455556666.jsonl"
+);
+const CLAUDE_COSTS: &str = include_str!(
+    "../../../../../testdata/transcripts/claude-code/2efd1f5f-2222-4a22-8b33-0123456789ab.jsonl"
+);
 const SESSION: &str = "7a1d2c3e-1111-4a22-8b33-0123456789ab";
 
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
@@ -199,4 +205,107 @@ fn a_pipe_with_a_name_and_a_link_to_a_device_are_refused() {
         let answer = server.ask(&["import", "--from", "claude-transcripts", path]);
         assert!(answer.status == 1 && answer.data.contains("it is not a regular file"), "{answer:?}");
     }
+}
+
+#[test]
+fn a_rollout_with_items_is_imported_with_its_prompt_and_unknown_types_are_named() {
+    let server = Server::fresh();
+    let folder = tempfile::tempdir().unwrap();
+    let name = "rollout-2026-11-27T10-00-00-0199bbbb-1111-7222-8333-444455556666.jsonl";
+    let path = write(folder.path(), name, CODEX_ITEMS);
+    let report = server.ask(&["import", "--from", "codex-rollouts", path.to_str().unwrap()]);
+    for remark in [
+        "1 line of unknown type item_completed HologramView, stored as raw text only",
+        "1 line of unknown type event_msg of_tomorrow, stored as raw text only",
+        "1 run without a prompt; each records this as a gap event",
+    ] {
+        assert!(report.words.contains(remark), "{remark}: {report:?}");
+    }
+    let listed = runs(&server);
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    assert_eq!(
+        [&listed[1]["title"], &listed[1]["agent_version"]],
+        ["run the tests of the basket", "0.171.0"]
+    );
+    assert_eq!([&listed[1]["input_tokens"], &listed[1]["output_tokens"]], [400, 40]);
+    let shown = server.ask(&["show", listed[0]["id"].as_str().unwrap()]).good();
+    assert!(shown.contains("not recorded: the message that started this run"), "{shown}");
+    server.ask(&["verify", "--all"]).good();
+}
+
+#[test]
+fn today_adds_up_what_an_agent_reports_of_its_cost() {
+    let server = Server::fresh();
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), "2efd1f5f-2222-4a22-8b33-0123456789ab.jsonl", CLAUDE_COSTS);
+    let report = import(&server, "claude-transcripts", &path);
+    assert_eq!(tally(&report[0])[3], 2, "{report:?}");
+    let costs: Vec<Value> = runs(&server).iter().map(|run| run["cost_micros_usd"].clone()).collect();
+    assert_eq!(costs, [10_000, 31_925]);
+    // The change that a completed call made is a patch with its place.
+    let first = runs(&server)[1]["id"].as_str().unwrap().to_owned();
+    let shown = server.ask(&["show", "--json", &first]).good();
+    let created: Vec<Value> = shown
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["type"] == "artifact.created")
+        .collect();
+    assert_eq!(created.len(), 1, "{shown}");
+    let patch = &created[0]["data"];
+    assert_eq!([&patch["kind"], &patch["path"], &patch["tool_call_id"]], ["patch", "basket.py", "toolu_02A"]);
+    let listed: Value = serde_json::from_str(
+        server.ask(&["artifact", "ls", "--json", "--run", &first]).good().lines().next().unwrap(),
+    )
+    .unwrap();
+    assert_eq!(listed["status"], "applied", "{listed}");
+    let text = server.ask(&["artifact", "get", patch["artifact_id"].as_str().unwrap()]).good();
+    assert!(text.contains("@@ -2,3 +2,3 @@\n b\n-total = 0\n+total = 1\n c\n"), "{text}");
+    let today = server.ask(&["today"]).good();
+    assert!(today.contains("claude-code 2.1.332: 2 runs (2 finished), cost 0.041925 USD."), "{today}");
+    server.ask(&["verify", "--all"]).good();
+}
+
+/// Hooks record the session while the agent works; the import of its transcript belongs to the same session and prompts.
+#[tokio::test]
+async fn an_import_of_a_recorded_session_is_joined_with_it() {
+    let server = Server::fresh();
+    let folder = tempfile::tempdir().unwrap();
+    let session = "2efd1f5f-2222-4a22-8b33-0123456789ab";
+    let http = reqwest::Client::new();
+    for (event, more) in [
+        (
+            "UserPromptSubmit",
+            serde_json::json!({"prompt_id": "p-1", "prompt": "Correct the total of the basket."}),
+        ),
+        (
+            "Stop",
+            serde_json::json!({"prompt_id": "p-1", "last_assistant_message": "The total is right now."}),
+        ),
+    ] {
+        let mut body =
+            serde_json::json!({"session_id": session, "cwd": "/home/ann/shop", "hook_event_name": event});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let address = format!("{}/hooks/claude/{event}", server.url());
+        let request = http.post(address).header("content-type", "application/json").body(body.to_string());
+        assert!(request.send().await.unwrap().status().is_success());
+    }
+    let live = runs(&server);
+    assert_eq!(live.len(), 1);
+    let path = write(folder.path(), &format!("{session}.jsonl"), CLAUDE_COSTS);
+    import(&server, "claude-transcripts", &path);
+    let all = runs(&server);
+    assert_eq!(all.len(), 3, "{all:?}");
+    let names: std::collections::BTreeSet<&str> =
+        all.iter().map(|run| run["agent_name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["claude-code"].into(), "one name, however it was recorded");
+    assert!(all.iter().all(|run| run["session_id"] == live[0]["session_id"]), "one session: {all:?}");
+    let shown = server.ask(&["show", "--json", all[1]["id"].as_str().unwrap()]).good();
+    let link = shown
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find(|event| event["type"] == "ext.recount.recorded_as")
+        .expect("the imported run names the recorded one");
+    assert_eq!(link["data"]["raw"]["run_id"], live[0]["id"]);
+    let today = server.ask(&["today"]).good();
+    assert!(today.contains("claude-code 2.1.332: 2 runs (2 finished), cost 0.041925 USD."), "{today}");
 }

@@ -261,3 +261,82 @@ fn each_call_is_recorded_with_its_policy_verdict() {
     let expected = "the policy would block read_secret of files: secrets are not for agents";
     assert!(words.contains(expected), "{words}");
 }
+
+/// A server whose result is larger than the recorder reads.
+const LARGE: &str = r#"
+while IFS= read -r line; do
+  case "$line" in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":0,"result":{"serverInfo":{"version":"1","name":"files"}}}\n' ;;
+    *'"tools/call"'*)
+      printf '{"result":{"content":[{"type":"text","text":"'
+      head -c 9000000 /dev/zero | tr '\0' x
+      printf '"}]},"jsonrpc":"2.0","id":1}\n' ;;
+  esac
+done
+"#;
+
+#[test]
+fn a_result_that_is_too_large_to_read_is_the_outcome_of_its_call() {
+    let server = Server::fresh();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large-server");
+    std::fs::write(&path, LARGE).unwrap();
+    let sent: String = REQUESTS.lines().take(3).map(|line| format!("{line}\n")).collect();
+    let answered = record(&server.url(), &path, &sent);
+    assert!(answered.status.success());
+    assert!(answered.stdout.len() > 9_000_000);
+    let (_, events) = only_run(&server);
+    let outcomes: Vec<&Value> = events
+        .iter()
+        .filter(|event| {
+            matches!(event["type"].as_str(), Some("tool.completed" | "tool.failed" | "tool.cancelled"))
+        })
+        .collect();
+    assert_eq!(outcomes.len(), 1);
+    assert_eq!(outcomes[0]["type"], "tool.completed", "it was delivered");
+    let output = &outcomes[0]["data"]["output"];
+    assert_eq!(output["truncated"], true);
+    assert!(output["size_bytes"].as_u64().unwrap() > 9_000_000, "{output}");
+    assert!(
+        output["text"].as_str().unwrap().starts_with(r#"{"result":{"content":[{"type":"text","text":"xxx"#)
+    );
+}
+
+/// A server whose result has a sound.
+const SOUND: &str = r#"
+while IFS= read -r line; do
+  case "$line" in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":0,"result":{"serverInfo":{"version":"1","name":"files"}}}\n' ;;
+    *'"tools/call"'*) printf '{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"audio","mimeType":"audio/wav","data":"BAUG"}]}}\n' ;;
+  esac
+done
+"#;
+
+#[test]
+fn the_data_of_a_result_is_an_artifact() {
+    let server = Server::fresh();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sound-server");
+    std::fs::write(&path, SOUND).unwrap();
+    let sent: String = REQUESTS.lines().take(3).map(|line| format!("{line}\n")).collect();
+    assert!(record(&server.url(), &path, &sent).status.success());
+    let (_, events) = only_run(&server);
+    let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let created = kinds.iter().position(|kind| *kind == "artifact.created").expect("the sound is stored");
+    assert_eq!(kinds[created - 1], "tool.completed", "{kinds:?}");
+    let sound = &events[created]["data"];
+    assert_eq!(
+        [&sound["kind"], &sound["mime"], &sound["summary"]],
+        ["tool_result_blob", "audio/wav", "audio"]
+    );
+    assert_eq!([&sound["size_bytes"], &sound["tool_call_id"]], [&Value::from(3), &Value::from("mcp-1")]);
+    let stored = server.ask(&[
+        "artifact",
+        "get",
+        sound["artifact_id"].as_str().unwrap(),
+        "--output",
+        folder.path().join("sound").to_str().unwrap(),
+    ]);
+    stored.good();
+    assert_eq!(std::fs::read(folder.path().join("sound")).unwrap(), [4, 5, 6]);
+}

@@ -4,8 +4,10 @@
 
 use recount_client::{Client, ClientError, Listing};
 use recount_record::acp::Replay;
+use recount_record::session_title_end;
 use serde_json::{Value, json};
 
+use super::super::super::recorded::find_session;
 use super::super::producer::all_events;
 use super::{AcpRecorder, raw, write};
 use crate::limits;
@@ -21,11 +23,7 @@ pub(super) struct Resuming {
 /// The title of our session for one of the agent; it is found again by its end.
 pub(super) fn chat_title(agent: &str, folder: &str, session: &str) -> String {
     let folder = recount_record::cut(folder, limits::ACP_TITLE_BYTES_MAX).0;
-    format!("{agent} in {folder}{}", title_end(session))
-}
-
-fn title_end(session: &str) -> String {
-    format!(" · {}", recount_record::map_id(session))
+    format!("{agent} in {folder}{}", session_title_end(session))
 }
 
 /// Our session for one of this agent, the newest if there are several.
@@ -34,21 +32,7 @@ pub(super) async fn find_chat(
     agent: &str,
     session: &str,
 ) -> Result<Option<String>, ClientError> {
-    let (begin, end) = (format!("{agent} in "), title_end(session));
-    let fits = |title: &str| title.starts_with(&begin) && title.ends_with(&end);
-    let mut listing = Listing { limit: Some(limits::ACP_LOOKUP_PAGE), ..Listing::default() };
-    for _ in 0..limits::ACP_LOOKUP_PAGES_MAX {
-        let page = client.list_sessions(&listing).await?;
-        if let Some(found) = page.data.into_iter().find(|session| session.title.as_deref().is_some_and(fits))
-        {
-            return Ok(Some(found.id));
-        }
-        if !page.has_more {
-            return Ok(None);
-        }
-        listing.after = page.next;
-    }
-    Ok(None)
+    find_session(client, &format!("{agent} in "), &session_title_end(session)).await
 }
 
 /// Answers the editor's `session/load`.

@@ -82,15 +82,17 @@ def step(session, name, *rest):
 def prompt(message):
     session = message["params"]["sessionId"]
     steps = json.loads(message["params"]["prompt"][0]["text"])
-    reason = "end_turn"
+    reason, result = "end_turn", {}
     for each in steps:
         if each[0] == "stop":
             reason = each[1]
+        elif each[0] == "result":
+            result.update(each[1])
         elif each[0] == "fail":
             return send({"id": message["id"], "error": {"code": each[1], "message": each[2]}})
         else:
             step(session, *each)
-    send({"id": message["id"], "result": {"stopReason": reason}})
+    send({"id": message["id"], "result": {"stopReason": reason, **result}})
 
 
 def handle(message):

@@ -205,3 +205,57 @@ async fn a_cancelled_prompt_and_an_editor_without_a_dialog() {
     editor.answer(prompt);
     editor.end();
 }
+
+/// As Mistral Vibe does: calls are reported as running, one after the other, and each request names only the id of its call.
+#[tokio::test]
+async fn calls_that_are_reported_as_running_before_their_permission_are_shown_with_their_input() {
+    let server = Server::fresh();
+    let client = Client::new(&server.url(), None).unwrap();
+    let (mut editor, session) = Setting::of(&server).with_session();
+    let started = |call: &str| {
+        let input = json!({"command": format!("rm -r {call}")}).to_string();
+        let more = json!({"title": "", "kind": "execute", "status": "in_progress", "rawInput": input});
+        json!(["update", tool_call(call, &more)])
+    };
+    let bare = |call: &str| json!({"toolCall": {"toolCallId": call}, "options": request(call)["options"]});
+    let steps = json!([
+        started("a"), started("b"),
+        ["ask", [[101, bare("a")]]],
+        ["update", {"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed"}],
+        ["ask", [[102, bare("b")]]],
+        ["update", {"sessionUpdate": "tool_call_update", "toolCallId": "b", "status": "failed"}],
+    ]);
+    let prompt = editor.prompt(&session, &steps);
+    for (call, verb) in [("a", "approve"), ("b", "deny")] {
+        let open = pending(&client, 1).await;
+        assert_eq!(open[0].0, format!("rm -r {call}"), "what is approved is shown");
+        server.ask(&[verb, &open[0].1, "--yes"]).good();
+        eventually(async || pending(&client, 0).await.is_empty().then_some(())).await;
+    }
+    editor.answer(prompt);
+    editor.end();
+    let run = &runs(&client).await[0];
+    let recorded = events(&client, &run.id).await;
+    let kinds: Vec<(&str, &str)> = recorded
+        .iter()
+        .filter(|(kind, _)| {
+            kind.starts_with("tool.") || kind.starts_with("approval.") || kind.ends_with("proposed")
+        })
+        .map(|(kind, data)| (&**kind, data["tool_call_id"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("assistant.tool_call_proposed", "a"),
+            ("assistant.tool_call_proposed", "b"),
+            ("approval.requested", "a"),
+            ("approval.resolved", "a"),
+            ("tool.invoked", "a"),
+            ("tool.completed", "a"),
+            ("approval.requested", "b"),
+            ("approval.resolved", "b"),
+            ("tool.refused", "b"),
+        ]
+    );
+    assert_eq!(of_type(&recorded, "turn.completed")[0]["tool_calls"], 2);
+}
