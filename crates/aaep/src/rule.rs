@@ -12,6 +12,7 @@ mod spoken;
 pub use check::{check, check_event, check_text};
 pub(crate) use check::{not_an_object, syntax};
 pub use finding::{Finding, Findings};
+pub(crate) use lint::is_combining;
 pub(crate) use measure::{Risk, stakes};
 pub use message::check_message;
 

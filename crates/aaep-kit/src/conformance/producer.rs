@@ -262,7 +262,7 @@ fn checks(
         Outcome::Warned => 3,
         Outcome::Passed => 2,
         Outcome::NotShown(_) => 1,
-        Outcome::Inapplicable(_) | Outcome::Outside(_) => 0,
+        Outcome::Inapplicable(_) | Outcome::Outside(_) | Outcome::Declared => 0,
     };
     let mut checks = Vec::new();
     for spec in CHECKS.iter().copied() {

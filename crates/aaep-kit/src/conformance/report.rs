@@ -43,6 +43,8 @@ pub enum Outcome {
     Inapplicable(String),
     /// No conversation can show it; contains the reason.
     Outside(String),
+    /// It was not observed: the person who started the run declares that it holds.
+    Declared,
 }
 
 impl Outcome {
@@ -55,6 +57,7 @@ impl Outcome {
             Outcome::NotShown(_) => "not_shown",
             Outcome::Inapplicable(_) => "inapplicable",
             Outcome::Outside(_) => "outside",
+            Outcome::Declared => "declared",
         }
     }
 
@@ -133,6 +136,7 @@ pub struct OutcomeCounts {
     pub not_shown: usize,
     pub inapplicable: usize,
     pub outside: usize,
+    pub declared: usize,
 }
 
 /// The verdict on the claimed level.
@@ -278,6 +282,34 @@ mod tests {
             );
             assert!(!report.text().contains("ertified"));
         }
+    }
+
+    /// A declaration permits a level, and the claim names what was not observed.
+    #[test]
+    fn a_claim_names_what_was_declared() {
+        let checks = vec![
+            check(1, Outcome::Passed),
+            Check::new("R-034", "errors are reported promptly", 1, Outcome::Declared, ""),
+            Check::new("R-168", "no more is sent", 1, Outcome::Outside("a judgement".into()), ""),
+        ];
+        let mut report = report(checks);
+        report.level = 1;
+        assert_eq!(
+            report.claim(),
+            "planner: AAEP 1.0.0 producer, level 1, where R-034 is declared, not observed, except for what cannot be \
+             shown from outside: R-168; recount-aaep-kit 9.9.9, 2026-05-24"
+        );
+        assert_eq!((report.verdict(), report.passed()), (LevelVerdict::Passed, true));
+        assert!(report.lines()[1].ends_with("1 not from outside, 1 declared."), "{}", report.text());
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(json["claim"]["declared"], serde_json::json!(["R-034"]));
+        assert_eq!(
+            (&json["summary"]["declared"], &json["checks"][1]["outcome"]),
+            (&1.into(), &"declared".into())
+        );
+        // A declaration alone shows nothing.
+        report.checks.remove(0);
+        assert_eq!((report.verdict(), report.passed()), (LevelVerdict::NoClaim, false));
     }
 
     #[test]

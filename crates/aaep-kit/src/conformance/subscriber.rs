@@ -16,6 +16,7 @@ pub mod push;
 mod received;
 mod trial;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -102,13 +103,22 @@ pub struct SubscriberSubject {
     pub times: TrialTimes,
     /// Receives questions about what cannot be observed.
     pub person: Option<mpsc::Sender<Question>>,
+    /// Requirements that only a person can judge and that the caller declares to hold; see [`declarable`]. They are
+    /// not tested, and the report lists them as declared.
+    pub declared: BTreeSet<&'static str>,
 }
 
 impl SubscriberSubject {
     pub fn new(address: SocketAddr, answers: ReplyPolicy) -> SubscriberSubject {
         let times = TrialTimes::usual(answers);
-        SubscriberSubject { address, command: None, answers, token: None, times, person: None }
+        let declared = BTreeSet::new();
+        SubscriberSubject { address, command: None, answers, token: None, times, person: None, declared }
     }
+}
+
+/// The requirements that only a person can judge, in order.
+pub fn declarable() -> BTreeSet<&'static str> {
+    parts::person::requirements().collect()
 }
 
 /// The requirement of a check, and a sentence that is true if it passes.

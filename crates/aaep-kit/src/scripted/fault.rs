@@ -76,6 +76,10 @@ faults! {
     QuestionNeverResolved "R-088" 2: "A question without an answer waits for ever.";
     ResolutionUnreported "R-088" 2: "Only the subscription that answered receives the outcome of the prompt.";
     MuteSubscribersPrompted "R-093" 2: "A subscription that cannot reply gets prompts, and is waited for.";
+    OpenPromptForgotten "R-145" 2: "A subscription that is made anew gets no prompt that is open already.";
+    OutcomeMerged "R-088" 3: "At a limited rate, the decision on a prompt is merged into a later state.";
+    PromptBeforeState "R-096" 2: "A prompt comes before the state `awaiting_input`.";
+    PromptOvertakesState "R-096" 3: "At a limited rate, a prompt comes before the state `awaiting_input`.";
     PromptOutlivesReaders "R-097" 2: "A prompt stays open when no subscription remains that could answer.";
 
     // Replies.

@@ -187,7 +187,7 @@ impl Hub {
         for snapshot in sessions.iter() {
             for event in what(snapshot, &mut fresh) {
                 if let Some(kind) = event.kind().filter(|kind| is_prompt(*kind)) {
-                    if !sub.takes(kind) {
+                    if !sub.takes(kind) || self.is(Fault::OpenPromptForgotten) {
                         continue;
                     }
                     let open = prompts

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use recount_aaep::Kind;
 use recount_aaep::negotiate::Terms;
 use recount_aaep::shaping::Shaper;
-use recount_aaep::wire::{Event, EventId, SubscriptionId, Urgency, Verbosity};
+use recount_aaep::wire::{Body, Event, EventId, SubscriptionId, Urgency, Verbosity};
 use serde_json::Value;
 
 use super::Fault;
@@ -45,6 +45,8 @@ struct SessionView {
     /// Events so far, including excluded ones.
     counted: u64,
     tamper_state: TamperState,
+    /// The state before the states that were merged away.
+    merged_from: Option<String>,
 }
 
 /// One subscription.
@@ -136,6 +138,7 @@ impl Subscription {
         if self.is_suppressed(fault, &event) {
             return;
         }
+        let Some(event) = self.merge_outcome(fault, event) else { return };
         self.views.entry(event.envelope.session_id.as_str().to_owned()).or_default().counted += 1;
         self.delayer.push(fault, event, now_ms, self.terms.events_per_second());
         self.write_due(now_ms, fresh);
@@ -170,6 +173,22 @@ impl Subscription {
         }
     }
 
+    /// Merges the states of a prompt into the next state, if the fault does. Then there is no event.
+    fn merge_outcome(&mut self, fault: Fault, mut event: Event) -> Option<Event> {
+        if fault != Fault::OutcomeMerged || self.terms.events_per_second().is_none() {
+            return Some(event);
+        }
+        if let Body::StateChanged(change) = &mut event.body {
+            let view = self.views.entry(event.envelope.session_id.as_str().to_owned()).or_default();
+            if [&change.from_state, &change.to_state].iter().any(|state| *state == "awaiting_input") {
+                view.merged_from.get_or_insert_with(|| change.from_state.clone());
+                return None;
+            }
+            change.from_state = view.merged_from.take().unwrap_or_else(|| change.from_state.clone());
+        }
+        Some(event)
+    }
+
     /// Writes events that are due.
     pub(super) fn write_due(&mut self, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         self.now_ms = now_ms;
@@ -189,7 +208,8 @@ impl Subscription {
             if event.kind() == Some(Kind::SessionStarted) {
                 self.unstarted.retain(|unstarted| unstarted != event.envelope.session_id.as_str());
             }
-            match self.fault {
+            let is_unlimited = self.terms.events_per_second().is_none();
+            match self.fault.filter(|fault| *fault != Fault::PromptOvertakesState || !is_unlimited) {
                 None => self.append(Some(event.envelope.event_id.as_str()), event.to_json()),
                 Some(fault) => self.write_wrong(fault, &event, fresh),
             }

@@ -65,12 +65,22 @@ pub(super) fn event(
             after_end.insert("summary_normal".into(), "Everything is tidied up.".into());
             return vec![event, after_end];
         }
-        (Fault::ToolCompletedFirst, "tool.invoked") => {
+        (Fault::PromptBeforeState | Fault::PromptOvertakesState, "state.changed")
+            if event.get("to_state") == Some(&json!("awaiting_input")) =>
+        {
             tamper_state.kept.push(event);
             return Vec::new();
         }
-        (Fault::ToolCompletedFirst, "tool.completed") => {
+        (
+            Fault::PromptBeforeState | Fault::PromptOvertakesState,
+            "awaiting.confirmation" | "awaiting.clarification",
+        )
+        | (Fault::ToolCompletedFirst, "tool.completed") => {
             return std::iter::once(event).chain(tamper_state.kept.drain(..)).collect();
+        }
+        (Fault::ToolCompletedFirst, "tool.invoked") => {
+            tamper_state.kept.push(event);
+            return Vec::new();
         }
         (Fault::ToolCompletedLate, "tool.completed") => {
             tamper_state.kept.push(event);

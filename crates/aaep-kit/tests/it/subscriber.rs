@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::conformance::subscriber::{Question, ReplyPolicy, SubscriberSubject, TrialTimes, run};
+use recount_aaep_kit::conformance::subscriber::{
+    Question, ReplyPolicy, SubscriberSubject, TrialTimes, declarable, run,
+};
 use recount_aaep_kit::conformance::{LevelVerdict, Outcome, Report};
 use recount_aaep_kit::scripted_subscriber::{Fault, SubscriberSurface};
 
@@ -108,6 +110,31 @@ async fn a_level_is_given_when_each_requirement_of_it_was_shown() {
         assert!(report.outside().iter().all(|id| report.claim().contains(id)), "{text}");
         let strays = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::NotShown(_)));
         assert_eq!(strays.count(), 0, "{text}");
+    }
+}
+
+/// Unattended, a right subscriber reaches each level when what only a person can judge is declared.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_subscriber_passes_with_declarations() {
+    let reply_delay = REPLY_DELAY_MS.to_string();
+    let trials = [1_u8, 2, 3].map(|level| {
+        let level_word = level.to_string();
+        let mut subject =
+            subject(&["--level", &level_word, "--thinks-ms", &reply_delay], ReplyPolicy::Accept);
+        subject.declared = declarable();
+        async move { run_suite(&subject, level).await }
+    });
+    for (level, report) in (1..).zip(futures_util::future::join_all(trials).await) {
+        let text = report.text();
+        assert_eq!((report.verdict(), report.reached()), (LevelVerdict::Passed, Some(level)), "{text}");
+        assert!(report.passed(), "{text}");
+        let people: &[&str] = match level {
+            1 => &["R-034", "R-035", "R-038", "R-041", "R-061", "R-185", "R-189"],
+            _ => &["R-034", "R-035", "R-038", "R-041", "R-061", "R-092", "R-185", "R-189"],
+        };
+        assert_eq!(report.declared(), people, "{text}");
+        assert!(people.iter().all(|id| report.claim().contains(id)), "{}", report.claim());
+        assert!(text.contains("declared, not observed, R-034"), "{text}");
     }
 }
 

@@ -12,7 +12,7 @@ use crate::rules;
 use crate::shape::{Mismatch, MismatchKind};
 use crate::table::{self, ALLOWED, ENVELOPE, ENVELOPE_REQUIRED, FOR_PEOPLE, REQUIRED, SHAPES};
 use crate::wire::Event;
-use crate::{kind, lex};
+use crate::{kind, lex, limits};
 
 /// Checks an event against all rules for single events.
 ///
@@ -225,21 +225,45 @@ fn kinds(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             hints(event, text, findings);
         }
     }
-    if let Some(seconds) = event.get(Field::Timestamp).and_then(Node::plain)
-        && seconds.as_bytes().get(19) != Some(&b'.')
-        && lex::time::Moment::parse(seconds).is_some()
-    {
-        let message = || format!("`{}` has no fraction of a second", quote(seconds));
-        findings.add(
-            &rules::TIMESTAMP_WHOLE,
-            text,
-            event.get(Field::Timestamp),
-            || "timestamp".into(),
-            message,
-        );
-    }
+    timestamp(event, text, findings);
+    repeated_context(event, text, findings);
     if let Some(extensions) = event.get(Field::Extensions) {
         self::extensions(event, extensions, text, findings);
+    }
+}
+
+/// Checks a valid timestamp for forms that other software misreads.
+fn timestamp(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let node = event.get(Field::Timestamp);
+    let Some(written) = node.and_then(Node::plain) else { return };
+    if lex::time::Moment::parse(written).is_none() {
+        return;
+    }
+    let mut add = |rule: &'static Rule, what: &str| {
+        let message = || format!("`{}` {what}", quote(written));
+        findings.add(rule, text, node, || "timestamp".into(), message);
+    };
+    if written.as_bytes().get(19) != Some(&b'.') {
+        add(&rules::TIMESTAMP_WHOLE, "has no fraction of a second");
+    }
+    if written.get(17..19) == Some("60") {
+        add(&rules::TIMESTAMP_LEAP, "is in a leap second");
+    }
+    if written.ends_with("-00:00") {
+        add(&rules::TIMESTAMP_OFFSET, "has an unknown time zone");
+    }
+}
+
+fn repeated_context(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let Some(contexts) = event.get(Field::Context) else { return };
+    // Invalid contexts are reported by another rule; a long list is not compared.
+    let repeated = contexts.items().take(limits::EVENT_FIELDS_SOFT).enumerate().find(|(at, item)| {
+        let name = item.str();
+        name.is_some() && contexts.items().take(*at).any(|earlier| earlier.str() == name)
+    });
+    if let Some((at, item)) = repeated {
+        let message = || format!("`{}` appears twice", quote(item.raw()));
+        findings.add(&rules::CONTEXT_REPEATED, text, Some(item), || format!("@context[{at}]"), message);
     }
 }
 
@@ -299,8 +323,13 @@ fn hints(event: &Reading<'_>, text: &str, findings: &mut Findings) {
 
 fn extensions(event: &Reading<'_>, extensions: Node<'_>, text: &str, findings: &mut Findings) {
     let mut some = false;
+    let mut is_known = contexts(event) == 1
+        && event
+            .get(Field::Context)
+            .is_some_and(|context| context.items().any(|item| item.is(kind::EXTENSION_CONTEXT)));
     for (key, _) in extensions.members() {
         some = true;
+        is_known &= key.is(kind::EXTENSION_PREFIX);
         let name = key.str().unwrap_or_default();
         if !(lex::EXTENSION_PREFIX.test)(&name) {
             let message = || format!("`{}` cannot be a prefix", quote(&name));
@@ -315,7 +344,7 @@ fn extensions(event: &Reading<'_>, extensions: Node<'_>, text: &str, findings: &
     if contexts(event) == 0 {
         let message = || "`@context` declares no prefix".to_owned();
         findings.add(&rules::EXTENSION_UNDECLARED, text, Some(extensions), path, message);
-    } else {
+    } else if !is_known {
         let message = || "cannot tell whether the contexts declare these prefixes".to_owned();
         findings.add(&rules::EXTENSION_UNRESOLVED, text, Some(extensions), path, message);
     }

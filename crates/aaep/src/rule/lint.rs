@@ -36,6 +36,12 @@ pub(super) fn check(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         Kind::AwaitingConfirmation => confirmation(event, text, findings),
         Kind::AwaitingClarification => clarification(event, text, findings),
         Kind::OutputStreaming => output(event, text, findings),
+        Kind::ProgressUpdated => progress(event, text, findings),
+        Kind::ToolCompleted if event.is(Field::Status, "error") && !event.has(Field::ErrorMessage) => {
+            let message = || "a failed call without a reason".to_owned();
+            let path = || "error_message".to_owned();
+            findings.add(&rules::ERROR_UNEXPLAINED, text, Some(event.node()), path, message);
+        }
         _ => {}
     }
     direction(event, text, findings);
@@ -61,7 +67,25 @@ fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     timeout(event, least, most, text, findings);
 }
 
+fn progress(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let Some(progress) = event.get(Field::Progress) else { return };
+    let total = progress.get("total_steps");
+    let number = |node: Option<Node<'_>>| node.and_then(Node::int);
+    let (of, at) = (number(total), number(progress.get("step")));
+    let message = match (at, of) {
+        (None, Some(of)) => format!("{of} steps in total, and no `step`"),
+        (Some(at), Some(of)) if at > of => format!("step {at} of {of}"),
+        _ => return,
+    };
+    findings.add(&rules::PROGRESS_STEP, text, total, || "progress.total_steps".into(), || message);
+}
+
 fn timeout(event: &Reading<'_>, least: i64, most: i64, text: &str, findings: &mut Findings) {
+    let node = event.get(Field::TimeoutSeconds);
+    if let Some(node) = node.filter(|node| node.int().is_some() && !node.is_integer()) {
+        let message = || format!("`{}` is an integer in the form of a fraction", quote(node.raw()));
+        findings.add(&rules::SECONDS_FORM, text, Some(node), || "timeout_seconds".into(), message);
+    }
     if let Some(seconds) = event.int(Field::TimeoutSeconds)
         && !(least..=most).contains(&seconds)
     {
@@ -77,8 +101,12 @@ fn timeout(event: &Reading<'_>, least: i64, most: i64, text: &str, findings: &mu
 fn clarification(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     timeout(event, 60, i64::MAX, text, findings);
     let kinds = event.get(Field::AcceptedResponseKinds);
-    let takes = |kind: &str| kinds.is_some_and(|kinds| kinds.items().any(|item| item.is(kind)));
     let choices = event.get(Field::Choices);
+    let takes = |kind: &str| match kinds {
+        Some(kinds) => kinds.items().any(|item| item.is(kind)),
+        // Without kinds: a choice if there are choices, free text otherwise.
+        None => kind == if choices.is_some() { "multiple_choice" } else { "freetext" },
+    };
     match (takes("multiple_choice"), choices) {
         (true, None) => {
             let message = || "`multiple_choice` is accepted but `choices` is missing".to_owned();
@@ -108,13 +136,11 @@ fn clarification(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             }
         }
     }
-    if let Some(default) = event.text(Field::DefaultResponse)
-        && kinds.is_some()
-    {
+    if let Some(default) = event.text(Field::DefaultResponse) {
         let chosen = choices.is_some_and(|choices| {
             choices.items().any(|choice| choice.get("value").is_some_and(|v| v.is(&default)))
         });
-        let fits = takes("freetext")
+        let fits = (takes("freetext") && !default.is_empty())
             || (takes("multiple_choice") && (chosen || choices.is_none()))
             || (takes("numeric") && default.trim().parse::<f64>().is_ok_and(f64::is_finite))
             || (takes("yes_no") && matches!(default.as_ref(), "yes" | "no" | "true" | "false"));
@@ -136,6 +162,13 @@ fn output(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         findings.add(&rules::COMBINING_START, text, Some(node), || "chunk".into(), message);
     }
     if event.bool(Field::Complete) == Some(false)
+        && !node.is_ascii()
+        && node.str().is_some_and(|chunk| chunk.ends_with('\u{200D}'))
+    {
+        let message = || "ends with the joiner U+200D".to_owned();
+        findings.add(&rules::CHARACTER_CUT, text, Some(node), || "chunk".into(), message);
+    }
+    if event.bool(Field::Complete) == Some(false)
         && !event.has(Field::CoalesceHint)
         && node.raw().len() <= limits::SMALL_CHUNK_CHARS
     {
@@ -145,7 +178,7 @@ fn output(event: &Reading<'_>, text: &str, findings: &mut Findings) {
 }
 
 /// Whether a character is a combining mark or a joiner; common blocks suffice to detect a cut inside a character.
-fn is_combining(c: char) -> bool {
+pub(crate) fn is_combining(c: char) -> bool {
     matches!(u32::from(c),
         0x0300..=0x036F | 0x0483..=0x0489 | 0x0591..=0x05BD | 0x064B..=0x065F | 0x0900..=0x0902 | 0x093C | 0x094D
         | 0x0E31 | 0x0E34..=0x0E3A | 0x0E47..=0x0E4E | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x200D | 0x20D0..=0x20FF
@@ -174,6 +207,10 @@ fn wording(event: &Reading<'_>, spoken: &SpokenText<'_>, text: &str, findings: &
             || spoken.path(),
             || format!("contains what looks like {what}"),
         );
+    }
+    if spoken.must_not_be_empty() && !words.is_empty() && words.chars().all(spoken::is_silent) {
+        let message = || "contains nothing to speak".to_owned();
+        findings.add(&rules::TEXT_BLANK, text, node, || spoken.path(), message);
     }
     // ASCII JSON can contain one unescaped control character: U+007F.
     if (!spoken.node.is_ascii() || words.contains('\u{7F}'))
@@ -238,13 +275,11 @@ fn is_plain(event: &Reading<'_>, spoken: &SpokenText<'_>) -> bool {
     !(spoken.is(Field::RequestText) || spoken.is(Field::Chunk) && typed)
 }
 
-/// Reports texts with mixed directions that do not declare it.
+/// Reports texts in right-to-left scripts that do not declare it.
 fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
-    let auto = || {
-        event
-            .get(Field::LocalizationHints)
-            .and_then(|hints| hints.get("text_direction"))
-            .is_some_and(|direction| direction.is("auto"))
+    let declared = |direction: &str| {
+        let hints = event.get(Field::LocalizationHints);
+        hints.and_then(|hints| hints.get("text_direction")).is_some_and(|node| node.is(direction))
     };
     let mut reported = false;
     spoken::for_each_text(event, |spoken| {
@@ -262,8 +297,11 @@ fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
                 _ => left |= c.is_ascii_alphabetic(),
             }
         }
-        if right && left && !marked && !auto() {
-            let message = || "letters of both directions without isolates".to_owned();
+        if right && !marked && !declared("auto") && (left || !declared("rtl")) {
+            let message = || match left {
+                true => "letters of both directions without isolates".to_owned(),
+                false => "letters from right to left, and the direction is `ltr`".to_owned(),
+            };
             findings.add(&rules::DIRECTION, text, Some(spoken.node), || spoken.path(), message);
             reported = true;
         }

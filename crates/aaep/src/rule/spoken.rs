@@ -8,7 +8,8 @@ use crate::field::Field;
 use crate::json::Node;
 use crate::limits;
 use crate::reading::Reading;
-use crate::table::FOR_PEOPLE;
+use crate::shape::Shape;
+use crate::table::{FOR_PEOPLE, SHAPES};
 
 /// One text for people, with its field.
 pub(super) struct SpokenText<'d> {
@@ -35,6 +36,15 @@ impl<'d> SpokenText<'d> {
             SpokenField::Label(at) => format!("choices[{at}].label"),
             SpokenField::Arguments => "extra_context.args_summary".to_owned(),
             SpokenField::Localized(name) => name.clone().into_owned(),
+        }
+    }
+
+    /// Whether the protocol requires at least one character.
+    pub(super) fn must_not_be_empty(&self) -> bool {
+        match &self.place {
+            SpokenField::Top(field) => matches!(SHAPES[*field as usize], Shape::Text { min: 1.., .. }),
+            SpokenField::ProgressDescription | SpokenField::Label(_) | SpokenField::Localized(_) => true,
+            SpokenField::Arguments => false,
         }
     }
 
@@ -77,6 +87,16 @@ pub(super) fn for_each_text<'d>(event: &Reading<'d>, mut look: impl FnMut(&Spoke
             look(&SpokenText { node, place: SpokenField::Localized(name) });
         }
     }
+}
+
+/// Whether a character is neither spoken nor visible: white space, joiners, marks of direction, empty letters.
+pub(super) fn is_silent(c: char) -> bool {
+    c.is_whitespace()
+        || c.is_control()
+        || matches!(c,
+            '\u{AD}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{180E}' | '\u{200B}'..='\u{200F}'
+            | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}'
+            | '\u{FEFF}' | '\u{FFA0}')
 }
 
 /// The first control or invisible character. Tabs and line ends are allowed, and so are tags after a black flag, which

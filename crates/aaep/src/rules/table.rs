@@ -84,6 +84,8 @@ rules! {
     Form {
         ENVELOPE_CONTEXT "envelope.context" Schema "R-002 §3.2.1" error error schema:
             "`@context` is the protocol's context, or an array of strings that begins with it." => "Write `https://aaep-protocol.org/context/v1`, followed by the contexts of extensions.";
+        CONTEXT_REPEATED "envelope.context_repeated" Lint "R-002 §3.2.1" warning off:
+            "`@context` names no context twice." => "Remove the repetition.";
         ENVELOPE_TYPE "envelope.type" Schema "§3.2.2" error error schema:
             "`type` is `prefix:name` or a URI." => "Write it as `aaep:agent.…`, or with the prefix of your extension.";
         TYPE_UNDEFINED "envelope.type_undefined" Prose "R-004 R-200 §3.2.2 §7.2" error warning schema:
@@ -98,6 +100,10 @@ rules! {
             "Fractional seconds have three or six digits." => "Write milliseconds: `2026-05-24T14:22:11.342Z`.";
         TIMESTAMP_WHOLE "envelope.timestamp_whole" Prose "R-010 §3.2.5" warning off:
             "A timestamp has fractional seconds." => "Write milliseconds: `2026-05-24T14:22:11.342Z`.";
+        TIMESTAMP_LEAP "envelope.timestamp_leap" Lint "R-010 G-03 §3.2.5" warning off:
+            "A timestamp is not in a leap second, which many clocks and parsers do not know." => "Write second 59 or the next second 00.";
+        TIMESTAMP_OFFSET "envelope.timestamp_offset" Lint "R-010 §3.2.5" warning off:
+            "The time zone of a timestamp is known; `-00:00` means that it is not." => "Write `Z` or `+00:00`.";
         PRODUCER "envelope.producer" Schema "R-012 §3.2.6" error error schema:
             "`producer` is an object with an `agent_id` and, optionally, `agent_version`, `agent_name`, `model` and `manifest_uri`." => "Correct the field; put other data into an extension.";
         ENVELOPE_FORM "envelope.form" Schema "§3.3 §3.4" error error schema:
@@ -106,7 +112,7 @@ rules! {
             "`localization_hints` has only the fields of §3.3.3, each in the required format." => "Correct the field; put other data into an extension.";
         LANGUAGE_BCP47 "language.bcp47" Prose "R-181 §11.1.2" error warning schema:
             "Language tags are well-formed BCP 47." => "Write it as `en-US`: hyphens, language, script, region.";
-        VERSION_PUBLISHED "envelope.version" Prose "R-018 §3.4.4" error warning schema:
+        VERSION_PUBLISHED "envelope.version" Prose "R-018 §3.4.4" warning warning schema:
             "`aaep_version` is a published version." => "Write `1.0.0`, or leave the field out.";
         FIELD_UNKNOWN "envelope.field_unknown" Prose "R-019 §3.5" error warning schema:
             "An event of a core type has no fields that the protocol does not define." => "Put it into `extensions`, under a prefix that `@context` declares.";
@@ -120,6 +126,8 @@ rules! {
     Payload {
         PAYLOAD_FORM "payload.form" Schema "§4" error error schema:
             "The fields of a type are as chapter 4 defines them." => "Correct the value, or leave the field out when it is optional.";
+        MEDIA_TYPE_PARAMETERS "payload.media_type" Schema "R-024 §4.3.3" error warning schema:
+            "`content_type` is a media type without parameters." => "Leave the parameters out; chunks are always UTF-8.";
         URGENCY_CRITICAL "payload.urgency" Suite "R-033 R-083 §4.1.3 §4.4" error error schema:
             "Errors, prompts and handoffs are `critical`." => "Write `\"urgency\": \"critical\"`; an absent urgency means `normal`.";
         DEFAULT_ACCEPTS "prompt.default_accepts" Suite "R-082 R-210 §6.4.1" error error schema:
@@ -146,6 +154,12 @@ rules! {
     Advice {
         BIG_INTEGER "number.big" Prose "R-023 §3.8" error warning:
             "Integers beyond 2^53 are sent as strings." => "Put the number in quotes.";
+        SECONDS_FORM "number.seconds" Lint "R-024 §4.4" warning off:
+            "Seconds are written as integers, without a fraction or an exponent." => "Write `300`, not `300.0`.";
+        PROGRESS_STEP "progress.step" Lint "R-024 §4.2.2" warning off:
+            "`total_steps` comes with a `step`, and `step` is at most `total_steps`." => "Correct the numbers, or send only those that are known.";
+        ERROR_UNEXPLAINED "tool.error_unexplained" Lint "R-040 §4.3.2" warning off:
+            "A call that failed has an `error_message`." => "Add one sentence as `error_message`.";
         SIZE_EVENT "size.event" Prose "R-021 §3.7" warning warning:
             "An event has at most 64 KiB." => "Shorten its texts, or send a link.";
         SIZE_FIELDS "size.fields" Prose "R-021 §3.7" warning warning:
@@ -164,14 +178,16 @@ rules! {
             "`irreversible` and `reversibility` agree." => "Make them agree, or leave one out.";
         TIMEOUT_ADVICE "prompt.timeout_advice" Lint "§6.4.2" note off:
             "People have time to answer: 180 to 600 seconds for grave actions, 60 to 180 for medium risk, at least 30 otherwise." => "Choose `timeout_seconds` accordingly.";
-        CHOICES_MISSING "question.choices" Lint "G-16 §6.5" warning warning:
+        CHOICES_MISSING "question.choices" Lint "G-16 §6.5" error warning:
             "A question accepts `multiple_choice` if and only if it has choices." => "Add `choices`, or leave the kind out.";
-        CHOICES_REPEATED "question.choice_repeated" Lint "G-16 §6.5" warning warning:
+        CHOICES_REPEATED "question.choice_repeated" Lint "G-16 §6.5" error warning:
             "No two choices have the same `value`." => "Give each choice a value of its own.";
-        DEFAULT_RESPONSE "question.default_response" Lint "G-15 §6.5" warning warning:
+        DEFAULT_RESPONSE "question.default_response" Lint "G-15 §6.5" error warning:
             "`default_response` is an answer that the question accepts." => "Write one of the values, a number, `yes` or `no`, according to the accepted kinds.";
         COMBINING_START "output.combining_start" Prose "R-186 §11.3.3" warning off:
             "No chunk of output begins with a combining mark." => "Split before the character that the mark belongs to.";
+        CHARACTER_CUT "output.character_cut" Prose "R-186 §11.3.3" warning off:
+            "No chunk of output ends inside a character, such as an emoji of several parts." => "Split between characters (grapheme clusters).";
         HINT_MISSING "output.hint_missing" Prose "R-059 §9.3.1.6" note off:
             "Small chunks of output have a `coalesce_hint` that says where they may be spoken." => "Add `coalesce_hint`.";
         SECRET "text.secret" Suite "R-053 R-170 §4.3.1" warning warning:
@@ -180,12 +196,14 @@ rules! {
             "Texts for people contain no payment card numbers and no social security numbers." => "Leave the number out, or show only its last four digits.";
         CONTROL "text.control" Lint "§11.3" warning warning:
             "Texts for people contain no control or invisible characters except tabs and line ends." => "Remove the character, and terminal escape sequences.";
+        TEXT_BLANK "text.blank" Lint "R-040 §9.3.1.9" warning off:
+            "Texts for people that must not be empty contain more than blanks and invisible characters." => "Write a sentence, or leave an optional field out.";
         BIDIRECTIONAL "text.bidirectional" Lint "§11.4.2" warning warning:
             "Texts for people contain no bidirectional overrides, and close each embedding and isolate." => "Use isolates (U+2066 to U+2068) and close each with U+2069, or remove the control.";
         MARKUP "text.markup" Lint "§4.3.3 §11.3" warning off:
             "Texts that are spoken contain no markup." => "Use plain words; for output, name the type in `content_type`.";
         DIRECTION "text.direction" Prose "R-187 §11.4.2" warning off:
-            "Texts with mixed directions declare it: `text_direction: auto`, or Unicode isolates." => "Write `\"text_direction\": \"auto\"`.";
+            "Texts in right-to-left scripts declare it, because the default is `ltr`: `text_direction: rtl`, or with mixed directions `auto` or Unicode isolates." => "Write `\"text_direction\": \"auto\"`.";
     }
     Message {
         MESSAGE_TYPE "message.type" Prose "§5 §6" error warning:
@@ -230,6 +248,8 @@ rules! {
             "`from_state` is the previous `to_state`, or the state that tools, prompts and output imply since then." => "Continue from the state that was last announced.";
         STATE_IMPLIED "state.implied" Lint "R-036 G-33 §4.2.1" warning note:
             "States are announced, not only implied by tools, prompts and output." => "Announce the change with `state.changed`.";
+        STATE_UNCHANGED "state.unchanged" Lint "R-036 §4.2.1" warning off:
+            "`state.changed` reports another state, or repeats the state with a new summary." => "Leave the event out.";
         STATE_TOOL "state.tool" Lint "R-037 A.3 §9.3.1.3" warning off:
             "While a tool works, the state is `calling_tool`." => "Announce `calling_tool` around the call.";
         STATE_OUTPUT "state.output" Lint "R-037 A.6 §9.3.1.3" warning off:
@@ -237,7 +257,7 @@ rules! {
         STATE_HANDOFF "state.handoff" Lint "A.2" warning off:
             "At a handoff the state is `handing_off`." => "Announce `handing_off` before `handoff.requested`.";
         HANDOFF_WORK "handoff.work" Lint "§4.4.3 A.2" warning off:
-            "After a handoff is requested, no tool is called before the state changes." => "End the session, or announce that work continues.";
+            "After a handoff is requested, no tool is called before the producer announces that it works again." => "End the session, or announce `thinking` or `deciding` first.";
         TOOL_NOT_INVOKED "tool.not_invoked" Suite "§4.5.2 A.3 A.8.1" error error:
             "`tool.completed` follows its `tool.invoked`." => "Announce the call before it is made.";
         TOOL_COMPLETED_TWICE "tool.completed_twice" Suite "R-054 A.3" error error:
@@ -274,7 +294,7 @@ rules! {
             "A session does not complete while a prompt is open." => "Wait for the reply or the timeout, and announce the outcome.";
         PROMPT_NO_FOLLOW_UP "prompt.no_follow_up" Prose "R-071 R-088 §4.5.3 §6.1.2" error warning:
             "A rejection is followed by an event that reports it." => "Send `state.changed` back to `thinking` or `deciding`.";
-        PROMPT_NOT_DONE "prompt.not_done" Prose "R-074 §4.5.3" error warning:
+        PROMPT_NOT_DONE "prompt.not_done" Prose "R-074 §4.5.3" warning warning:
             "An accepted action is done: `tool.invoked` follows." => "Send `tool.invoked` for the action, or end with an error that says why not.";
         PROMPT_IMPLIED "prompt.implied" Prose "R-072 §6.1.3" warning warning:
             "While a prompt is open, no event reports its action as done." => "Wait for the answer before making the call; unrelated work may continue.";
@@ -302,6 +322,8 @@ rules! {
             "Nothing follows the last chunk of an output." => "Start another output with a new `output_id`.";
         STREAM_COMPLETE_TWICE "stream.complete_twice" Suite "R-058 §4.5.4" error error:
             "An output is completed once." => "Start another output with a new `output_id`.";
+        STREAM_ID_MIXED "stream.id_mixed" Lint "R-058 §4.5.4" warning off:
+            "All chunks of output in a session have an `output_id`, or none has." => "Write `output_id` on every chunk.";
         STREAM_OPEN "stream.open" Suite "R-058 G-36 §4.5.4" error error:
             "Every output has a last chunk with `complete: true`." => "Send a last chunk, empty if necessary, even when the session ends early.";
         TERMS_WIDER "handshake.wider" Suite "R-112 §5.4.4" error error:

@@ -1,5 +1,6 @@
 //! `aaep conformance subscriber`: serves a test producer to a subscriber and prints the report.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use clap::{ArgGroup, Args};
 use recount_aaep_kit::World;
 use recount_aaep_kit::conformance::Outcome;
 use recount_aaep_kit::conformance::subscriber::{
-    Question, ReplyPolicy, SubscriberSubject, TrialError, TrialNotice, TrialTimes, push, run,
+    Question, ReplyPolicy, SubscriberSubject, TrialError, TrialNotice, TrialTimes, declarable, push, run,
 };
 use recount_aaep_kit::link;
 use recount_command_line::output::note;
@@ -46,6 +47,10 @@ pub(super) struct Subscriber {
     /// Ask yes/no questions at this terminal about what only a person can observe
     #[arg(long, conflicts_with = "push")]
     ask: bool,
+    /// Declare that requirements hold which only a person can judge, such as R-034,R-041, or all of them; the report
+    /// lists them as declared
+    #[arg(long, value_name = "REQUIREMENTS", value_delimiter = ',', conflicts_with = "push")]
+    declare: Vec<String>,
     /// Require this bearer token from the subscriber
     #[arg(long, value_name = "TOKEN", conflicts_with = "push")]
     want_token: Option<String>,
@@ -104,8 +109,27 @@ impl Subscriber {
         subject.token.clone_from(&self.want_token);
         subject.times = TrialTimes { sustain: Duration::from_secs(self.sustain.into()), ..subject.times };
         subject.person = person;
+        subject.declared = declared(&self.declare)?;
         Ok(subject)
     }
+}
+
+/// The declared requirements. What a conversation can show cannot be declared.
+fn declared(names: &[String]) -> Result<BTreeSet<&'static str>, Failure> {
+    let declarable = declarable();
+    if names == ["all"] {
+        return Ok(declarable);
+    }
+    let find = |name: &String| {
+        declarable.get(name.trim()).copied().ok_or_else(|| {
+            let known: Vec<&str> = declarable.iter().copied().collect();
+            let known = known.join(", ");
+            Failure::Usage(format!(
+                "`{name}` cannot be declared; use \"all\" or any of {known} with --declare"
+            ))
+        })
+    };
+    names.iter().map(find).collect()
 }
 
 /// The address to listen on.
@@ -145,5 +169,24 @@ async fn ask_person(mut questions: mpsc::Receiver<Question>) {
         };
         // The trial may have stopped waiting for it.
         question.answer.send(answer).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_person_judges_can_be_declared() {
+        let of = |names: &[&str]| declared(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&[]).ok(), Some(BTreeSet::new()));
+        assert_eq!(of(&["R-041", "R-034"]).ok(), Some(BTreeSet::from(["R-034", "R-041"])));
+        assert_eq!(of(&["all"]).ok(), Some(declarable()));
+        let Err(Failure::Usage(why)) = of(&["R-034", "R-051"]) else { panic!("R-051 is shown on the wire") };
+        assert_eq!(
+            why,
+            "`R-051` cannot be declared; use \"all\" or any of R-034, R-035, R-038, R-041, R-061, R-092, R-185, R-189 \
+             with --declare"
+        );
     }
 }

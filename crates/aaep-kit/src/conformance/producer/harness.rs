@@ -195,10 +195,22 @@ impl<'r> Harness<'r> {
         scope: Scope,
         capabilities: Value,
     ) -> Result<Conversation, PartError> {
-        let conversation = self
-            .open_with_request(label, scope, &request(capabilities))
-            .await
-            .map_err(|why| why.to_string())?;
+        let conversation = self.open_with_request(label, scope, &request(capabilities)).await;
+        self.accepted(label, conversation.map_err(|why| why.to_string())?).await
+    }
+
+    /// Opens a new subscription that continues after an event of an earlier one.
+    pub(super) async fn subscribe_after(
+        &self,
+        label: &str,
+        last: Option<String>,
+    ) -> Result<Conversation, PartError> {
+        let dial = Dial { last_event_id: last, ..self.dial(Some(request(able(json!({}))))) };
+        let conversation = self.open(label, Scope::Part, dial).await?;
+        self.accepted(label, conversation).await
+    }
+
+    async fn accepted(&self, label: &str, conversation: Conversation) -> Result<Conversation, PartError> {
         if conversation.rejected {
             let answer = conversation.answer.clone().unwrap_or_default();
             conversation.cut().await;

@@ -2,6 +2,7 @@
 //! subscriptions and terms, and [`run`] runs them. A scene records its results; one that cannot continue returns why.
 
 mod access;
+mod decision;
 mod delivery;
 mod handshake;
 mod irreversible;
@@ -143,6 +144,10 @@ scenes! {
         Always Able Part "one of two leaves with an open prompt",
         Always Able Part "the other of two",
         => leaving::one_leaves;
+    Leaving OwnTerms [MADE_ANEW]
+        Always Able Part "a subscriber that stays during a prompt",
+        Always Able Part "a subscriber whose subscription ends during a prompt",
+        => leaving::made_anew;
     Plain Nothing [] Always Able Whole "sessions without prompts", => plain::sessions;
     Delivery Nothing [SAME_BYTES IN_ORDER]
         Always Fine Whole "a story",
@@ -162,6 +167,7 @@ scenes! {
     Terms OwnTerms [PROGRESS_RATE AS_MANY] => terms::progress;
     Terms OwnTerms [FILTERED NUMBERED & "R-117"] => terms::filters;
     Terms OwnTerms [CRITICAL HIGHEST_LEVEL] => terms::critical;
+    Terms OwnTerms [SLOW_OUTCOME SLOW_STATE] => decision::at_low_rates;
     Renegotiate OwnTerms [] => renegotiate::run;
     Readers Sharing [NOT_HELD_UP STALLED]
         Always Fine Whole "a reader beside it",

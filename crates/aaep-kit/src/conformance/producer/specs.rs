@@ -114,6 +114,7 @@ checks! {
         LAST_LEAVES "R-097" "when every subscription that could reply has closed, the default is applied";
         ONE_LEAVES "R-097" "when one of two subscriptions has closed, the default is applied or the other's reply counts";
         BROKEN_OFF "R-144" "a broken connection counts as leaving";
+        MADE_ANEW "R-145" "a subscription that is made anew while a prompt is open can answer it";
     }
     Plain at 1, "sessions without prompts" {
         SHOWN "R-030" "a request starts a session";
@@ -159,6 +160,8 @@ checks! {
         AS_MANY "R-042" "a terse subscription receives as many events as a detailed one";
         ADAPTS "R-126" "load, pace and verbosity change what is sent";
         NO_LANGUAGE "R-183" "an unavailable language withholds no events";
+        SLOW_OUTCOME "R-088" at 3 "a decision of another subscription reaches subscriptions with any rate";
+        SLOW_STATE "R-096" at 3 "at any rate the state is `awaiting_input` before its prompt comes";
         HIGHEST_LEVEL "R-125" "a subscription of level 1 gets no prompts";
         OLDEST "R-205" "events have no later version than agreed";
     }

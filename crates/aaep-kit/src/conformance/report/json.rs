@@ -24,6 +24,7 @@ struct ClaimJson<'r> {
     reached: Option<u8>,
     not_shown: Vec<&'static str>,
     outside: Vec<&'static str>,
+    declared: Vec<&'static str>,
     protocol_version: &'static str,
     suite: &'static str,
     suite_version: &'r str,
@@ -39,6 +40,7 @@ struct SummaryJson {
     not_shown: usize,
     inapplicable: usize,
     outside: usize,
+    declared: usize,
 }
 
 #[derive(Serialize)]
@@ -67,6 +69,7 @@ impl Report {
                 reached: self.reached(),
                 not_shown: self.unshown(),
                 outside: self.outside(),
+                declared: self.declared(),
                 protocol_version: recount_aaep::VERSION,
                 suite: SUITE,
                 suite_version: &self.suite_version,
@@ -82,6 +85,7 @@ impl Report {
                 not_shown: tally.not_shown,
                 inapplicable: tally.inapplicable,
                 outside: tally.outside,
+                declared: tally.declared,
             },
             checks: self
                 .checks

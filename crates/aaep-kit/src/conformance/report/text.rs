@@ -12,7 +12,7 @@ impl Report {
             self.claim(),
             format!(
                 "{} checks at {} in {}.{} s: {} passed, {} failed, {} warned, {} not shown, {} not applicable, \
-                 {} not from outside.",
+                 {} not from outside{}.",
                 self.checks.len(),
                 self.address,
                 self.took_ms / 1_000,
@@ -23,6 +23,7 @@ impl Report {
                 tally.not_shown,
                 tally.inapplicable,
                 tally.outside,
+                if tally.declared > 0 { format!(", {} declared", tally.declared) } else { String::new() },
             ),
         ];
         for level in 1..=self.level {
@@ -53,6 +54,7 @@ impl Report {
                 ("not shown", "not_shown"),
                 ("not applicable", "inapplicable"),
                 ("not from outside", "outside"),
+                ("declared, not observed,", "declared"),
             ] {
                 for check in of.iter().filter(|check| check.outcome.name() == wanted) {
                     lines.extend(check_lines(heading, check));

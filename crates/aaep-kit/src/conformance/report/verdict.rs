@@ -18,6 +18,7 @@ impl Report {
                 Outcome::NotShown(_) => tally.not_shown += 1,
                 Outcome::Inapplicable(_) => tally.inapplicable += 1,
                 Outcome::Outside(_) => tally.outside += 1,
+                Outcome::Declared => tally.declared += 1,
             }
         }
         tally
@@ -49,6 +50,11 @@ impl Report {
         distinct(self.checks.iter().filter(|check| matches!(check.outcome, Outcome::Outside(_))))
     }
 
+    /// The requirements that were declared, not observed. They do not prevent a level; every claim names them.
+    pub fn declared(&self) -> Vec<&'static str> {
+        distinct(self.checks.iter().filter(|check| check.outcome == Outcome::Declared))
+    }
+
     /// The highest level up to which nothing failed, everything mandatory was shown and something passed.
     pub fn reached(&self) -> Option<u8> {
         let of = |level: u8| self.checks.iter().filter(move |check| check.level == level);
@@ -75,7 +81,13 @@ impl Report {
                     0 => String::new(),
                     _ => format!(", except for what cannot be shown from outside: {}", outside.join(", ")),
                 };
-                format!("{name}: AAEP {protocol} {side}, level {level}{except}; {by}")
+                let declared = self.declared();
+                let declared = match declared.len() {
+                    0 => String::new(),
+                    1 => format!(", where {} is declared, not observed", declared[0]),
+                    _ => format!(", where {} are declared, not observed", declared.join(", ")),
+                };
+                format!("{name}: AAEP {protocol} {side}, level {level}{declared}{except}; {by}")
             }
             LevelVerdict::Failed => {
                 format!("{name}: no AAEP {protocol} {side} of level {level}{reached}; {by}")

@@ -8,7 +8,8 @@ use std::time::Duration;
 use recount_aaep::Kind;
 
 use super::prompt::{age_ms, default_applied, report_default, timeout_ms};
-use super::reply::{PromptRef, shown};
+use super::readers::while_open;
+use super::reply::{PromptRef, shown, subscription, turn_down};
 use crate::conformance::conversation::Conversation;
 use crate::conformance::judge::{self, PromptStatus};
 use crate::conformance::producer::harness::{Harness, PartError};
@@ -16,6 +17,7 @@ use crate::conformance::producer::specs::{self, Spec};
 use crate::conformance::report::Outcome;
 use crate::conformance::transcript::{Line, Scope};
 use crate::limits;
+use crate::link::Target;
 use crate::scenario::Scenario;
 
 const KIND: Kind = Kind::AwaitingConfirmation;
@@ -262,4 +264,69 @@ pub(super) async fn one_leaves(
     }
     harness.end_of_line(other, prompt).await;
     sent.map(|_| ())
+}
+
+/// A subscription ends while its prompt is open. Its subscriber subscribes anew, first without a position and then after
+/// the last event that it received.
+pub(super) async fn made_anew(
+    harness: &Harness<'_>,
+    conversations: &mut Vec<Conversation>,
+) -> Result<(), PartError> {
+    let spec = &specs::MADE_ANEW;
+    let prompt = harness.prompt(&conversations[1], Scenario::Confirm, KIND).await?;
+    let ended = conversations.remove(1);
+    let stays = &conversations[0];
+    let earlier = PromptRef::of(&ended, prompt);
+    let session = ended.read(|lines| lines[prompt].session().to_owned());
+    let last = ended.read(|lines| lines.iter().rev().find_map(|line| line.id.clone()));
+    let is_prompt = |line: &Line| line.is(KIND) && line.session() == session;
+    let Some(there) = stays.line(0, harness.patience(), is_prompt).await else {
+        return Err("the second subscription did not get the prompt".to_owned());
+    };
+    harness.finish(ended).await;
+    harness.wait(harness.silence()).await;
+    if stays.read(|lines| judge::settled(lines, there)).is_some() {
+        harness.inapplicable(spec, "the default was applied when one of two subscribers left");
+        harness.end_of(stays, &session).await;
+        return Ok(());
+    }
+    let last = last.filter(|_| matches!(harness.target, Target::Http { .. }));
+    let attempts =
+        [("made anew", None)].into_iter().chain(last.map(|last| ("made anew, to resume", Some(last))));
+    let attempts: Vec<_> = attempts.collect();
+    let count = attempts.len();
+    for (number, (label, last)) in (1..).zip(attempts) {
+        let again = harness.subscribe_after(label, last).await?;
+        let received = again.line(0, while_open(harness, stays, there), is_prompt).await;
+        let token = received.map(|received| PromptRef::of(&again, received));
+        if token.is_some() && number < count {
+            harness.finish(again).await;
+            continue;
+        }
+        let reply = token
+            .clone()
+            .unwrap_or_else(|| PromptRef { subscription: subscription(&again), ..earlier.clone() });
+        again.send_text(&reply.decide(harness, "accept").to_string()).await?;
+        let settled = stays.until(harness.silence(), |lines| judge::settled(lines, there)).await;
+        let evidence = stays.read(|lines| shown(lines, [there]));
+        match (token, settled) {
+            (Some(_), Some(_)) => harness.passed(spec, "the prompt came again, and a reply to it counted"),
+            (None, Some(_)) => harness.passed(spec, "a reply with the earlier token counted"),
+            (Some(_), None) => {
+                harness.failed(spec, "the prompt came again, and a reply to it had no effect", evidence);
+            }
+            (None, None) => {
+                let detail =
+                    format!("a subscription {label} got no prompt, and the earlier token had no effect");
+                harness.failed(spec, detail, evidence);
+            }
+        }
+        harness.finish(again).await;
+        if settled.is_none() {
+            turn_down(harness, stays, there).await?;
+        }
+        harness.end_of(stays, &session).await;
+        return Ok(());
+    }
+    Ok(())
 }

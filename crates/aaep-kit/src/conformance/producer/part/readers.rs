@@ -120,7 +120,7 @@ pub(super) async fn aged(harness: &Harness<'_>, conversations: &[Conversation]) 
 }
 
 /// How long to wait for events sent to a late reader: not until the prompt's default is sent to all readers.
-fn while_open(harness: &Harness<'_>, conversation: &Conversation, prompt: usize) -> Duration {
+pub(super) fn while_open(harness: &Harness<'_>, conversation: &Conversation, prompt: usize) -> Duration {
     let timeout = conversation.read(|lines| timeout_ms(&lines[prompt]));
     let half = timeout.map_or(harness.patience(), |timeout| Duration::from_millis(timeout / 2));
     half.min(harness.patience())

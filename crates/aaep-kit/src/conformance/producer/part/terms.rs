@@ -23,7 +23,7 @@ pub(super) fn fine() -> Value {
 const BOUNDARIES: [&str; 4] = ["word", "sentence", "paragraph", "completion"];
 
 /// Opens several subscriptions, or none if one fails.
-async fn open(
+pub(super) async fn open(
     harness: &Harness<'_>,
     terms: Vec<(&'static str, Scope, Value)>,
 ) -> Result<BTreeMap<&'static str, Conversation>, PartError> {
@@ -42,7 +42,7 @@ async fn open(
     Ok(conversations)
 }
 
-async fn close(harness: &Harness<'_>, conversations: BTreeMap<&'static str, Conversation>) {
+pub(super) async fn close(harness: &Harness<'_>, conversations: BTreeMap<&'static str, Conversation>) {
     for conversation in conversations.into_values() {
         harness.finish(conversation).await;
     }
