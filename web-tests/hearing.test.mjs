@@ -99,6 +99,55 @@ test('who wants everything hears each call, and who wants quiet hears the end al
     ['polite: shell.', 'polite: Done.', 'polite: Finished.']);
 });
 
+test('Markdown is announced as text, and an answer at the end whole', TEST, async (t) => {
+  const text = '# Result\n\nAll **3** tests of `sum.py` pass.\n\n- one\n- [x] two\n\n| file | lines |\n| --- | --- |\n| a.txt | 12 |\n\n```sh\nls\n```\nDone.';
+  const words = 'Heading: Result. All 3 tests of sum.py pass. one. Done: two. file: a.txt, lines: 12. Code, sh, 1 line. Done.';
+  const streamed = await listening(t, 'streamed');
+  for (const piece of text.match(/.{1,9}/gs)) await streamed.producer.append([delta(piece)]);
+  await streamed.producer.append([complete(text), ...END]);
+  const announced = await streamed.listener.announcedWhen((phrases) => phrases.some((phrase) => phrase.endsWith('has finished.')));
+  const plain = (phrase) => phrase.replace(/^polite: /, '').replaceAll('.', '');
+  assert.equal(announced.slice(0, -1).map(plain).join(' '), words.replaceAll('.', ''), data(announced));
+  const quiet = await listening(t, 'whole', { speech: 'quiet' });
+  await quiet.producer.append([complete(text), ...END]);
+  assert.deepEqual(await quiet.listener.announcedWhen((phrases) => phrases.some((phrase) => phrase.endsWith('has finished.'))),
+    [`polite: ${words}`, 'polite: The agent has finished.']);
+});
+
+test('sounds are off at first, and then there is one for each of three things', TEST, async (t) => {
+  for (const [sounds, expected] of [['off', []], ['on', [2, 1, 3]]]) {
+    const { server, producer, page, listener } = await listening(t, `sounds ${sounds}`, { sounds });
+    await page.evaluate(() => {
+      window.tones = [];
+      const start = OscillatorNode.prototype.start;
+      OscillatorNode.prototype.start = function begin(at) {
+        window.tones.push([at, this.frequency.value]);
+        return start.call(this, at);
+      };
+    });
+    const tones = () => page.evaluate(() => window.tones.length);
+    const played = async (count) => {
+      if (sounds === 'on') await page.waitForFunction((most) => window.tones.length >= most, count);
+    };
+    await producer.append(asking('a'));
+    await listener.announcedWhen((phrases) => phrases.some((phrase) => phrase.startsWith('assertive: ')));
+    await played(2);
+    await server.request('POST', '/v1/approvals/appr-a/resolve', data({ decision: 'reject' }));
+    await producer.append([['tool.refused', data({ tool_call_id: 'a', tool_name: 'shell', code: 'denied', message: 'no' })],
+      ['turn.started', '{"turn_index":1}'], ['turn.completed', '{"turn_index":1,"stop_reason":"end_turn"}'], END[1]]);
+    await listener.announcedWhen((phrases) => phrases.some((phrase) => phrase.includes('finished')));
+    await played(3);
+    const other = await createRun(server, 'fails');
+    const second = new Producer(server, other);
+    await second.append([STARTED[0]]);
+    await page.getByRole('link', { name: /fails/ }).first().waitFor();
+    await second.append([['run.failed', data({ code: 'internal', message: 'no', retriable: false })]]);
+    await page.getByRole('link', { name: /fails.*failed/ }).first().waitFor();
+    await played(6);
+    assert.equal(await tones(), expected.reduce((sum, count) => sum + count, 0), sounds);
+  }
+});
+
 test('announcements are in the language that is chosen, and marked as being in it', TEST, async (t) => {
   const { producer, page, listener } = await listening(t, 'arabic', { language: 'ar' });
   await producer.append(asking('a'));

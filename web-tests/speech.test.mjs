@@ -4,11 +4,12 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
+import { SpokenMarkdown } from '../web/src/markdown.js';
 import { Catalogue, pickLanguage } from '../web/src/speech.js';
 import { promptMessage, spoken } from '../web/src/run/spoken.js';
 
 const LANGUAGES = ['en-US', 'ar'];
-const NUMBERS = ['seconds', 'minutes', 'calls', 'prompts', 'place', 'percent', 'step', 'total'];
+const NUMBERS = ['seconds', 'minutes', 'calls', 'prompts', 'place', 'percent', 'step', 'total', 'count'];
 
 async function catalogue(language) {
   return new Catalogue(language, await readFile(new URL(`../crates/face-aaep/speech/${language}.ftl`, import.meta.url), 'utf8'));
@@ -30,7 +31,7 @@ test('every message is said in every language, in every length and number', asyn
       for (const number of [0, 1, 2, 3, 11, 100, 1_000_000]) {
         const values = Object.fromEntries(names.map((name) => [name, NUMBERS.includes(name) ? number : '«x»']));
         for (const length of ['terse', 'normal', 'detailed']) {
-          const words = speech.say(key, values, length);
+          const words = speech.render(key, values, length);
           assert.ok(words.length > 0 && !/[{}$]|\[\w+\]|->|undefined/.test(words), `${language} ${key} ${length}: ${words}`);
         }
       }
@@ -50,12 +51,40 @@ test('the words are those that other listeners hear', async () => {
     ['tool-invoked', { tool: 'a\u202eb\nc' }, 'normal', 'Using a\\u{202e}b c.'],
     ['confirmation', { action: 'Do it.', consequence: 'None.', preview: 'x' }, 'detailed', 'Do it. None. Allow this? x'],
   ]) {
-    assert.equal(english.say(key, values, length), expected);
+    assert.equal(english.render(key, values, length), expected);
   }
   const arabic = await catalogue('ar');
-  assert.equal(arabic.say('tool-invoked', { tool: 'shell_exec' }), 'يستخدم \u2068shell_exec\u2069.');
-  assert.equal(new Set([0, 1, 2, 3, 11, 100].map((prompts) => arabic.say('still-awaiting-input', { prompts }))).size, 6);
-  assert.throws(() => english.say('no-such-message'), /unknown message "no-such-message"/);
+  assert.equal(arabic.render('tool-invoked', { tool: 'shell_exec' }), 'يستخدم \u2068shell_exec\u2069.');
+  assert.equal(new Set([0, 1, 2, 3, 11, 100].map((prompts) => arabic.render('still-awaiting-input', { prompts }))).size, 6);
+  assert.throws(() => english.render('no-such-message'), /unknown message "no-such-message"/);
+});
+
+test('in what a person decides on, line ends, blanks and backticks are in words', async () => {
+  const english = await catalogue('en-US');
+  const confirmation = (action) => english.render('confirmation', { action, consequence: 'It runs.', preview: '' });
+  for (const [action, expected] of [
+    ['Run ls.', 'Run ls. It runs. Allow this?'],
+    ['Run cd /tmp\nrm x.', 'Run cd /tmp [new line] rm x. It runs. Allow this?'],
+    [`Run a\n\n\nb;${' '.repeat(50)}rm x.`, 'Run a [3 new lines] b; [50 blanks] rm x. It runs. Allow this?'],
+    ['Run echo `rm x`', 'Run echo [backtick] rm x [backtick] It runs. Allow this?'],
+  ]) {
+    assert.equal(confirmation(action), expected);
+  }
+  assert.ok(confirmation(`Run ${'x'.repeat(3000)}.`).includes('x'.repeat(3000)), 'a long command is whole');
+  assert.equal(english.render('tool-invoked-with', { tool: 'shell', arguments: 'a\n`b`' }), 'Using shell: a `b`');
+  const { values } = promptMessage('approval', { action: 'Run `echo `rm x``.' });
+  assert.equal(values.action, 'Run echo `rm x`.');
+});
+
+/// The table that the narrator's converter is checked with.
+test('Markdown is spoken as text', async () => {
+  const table = JSON.parse(await readFile(new URL('../testdata/aaep/markdown.json', import.meta.url), 'utf8'));
+  assert.ok(table.length > 20);
+  for (const { name, pieces, parts } of table) {
+    const markdown = new SpokenMarkdown();
+    const spoken = pieces.flatMap((piece) => markdown.take(piece));
+    assert.deepEqual([...spoken, ...markdown.release()], parts, name);
+  }
 });
 
 test('the language is the one that is chosen, or the first that the browser wants', () => {
@@ -77,17 +106,17 @@ test('events as they are recorded are said in words', async () => {
     ['clarification.timed_out', '', 'There was no answer in time. The agent continues with: 1.18'],
     ['handoff.rejected', '', 'dana did not take over: not a billing matter'],
     ['tool.refused', 'refused', 'tool was not run: The operator said no: not on this machine.'],
-    ['tool.failed', 'failed', 'tool failed: path is outside the allowed folders'],
+    ['tool.failed', 'failed', 'tool failed: path is outside the allowed folders.'],
     ['tool.timed_out', 'timed_out', 'tool took too long and was stopped.'],
     ['tool.cancelled', 'cancelled', 'tool was stopped.'],
     ['run.cancelled', '', 'The run was cancelled: wrong branch'],
-    ['run.throttled', '', 'The run is number 3 in the queue: runs_active_max'],
+    ['run.throttled', '', 'The run is number 3 in the queue: runs active max'],
     ['turn.failed', '', 'The model request failed. Trying again: no answer within 60 s'],
     ['cost.budget_warning', '', '80 percent of the budget is used.'],
   ]) {
     const event = JSON.parse(await readFile(new URL(`../testdata/events/${name}.json`, import.meta.url), 'utf8'));
     const { key, values } = spoken(event, { kind: 'call', name: 'tool', state }, run);
-    assert.equal(english.say(key, values), expected, name);
+    assert.equal(english.render(key, values), expected, name);
   }
 });
 

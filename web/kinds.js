@@ -57,7 +57,7 @@ const approval = {
     if (reversal) words.push(' ', element(irreversible ? 'strong' : 'span', reversal, { className: irreversible ? 'undone' : '' }));
     fact('Consequence', element('span', words));
     text('Risk', thing.risk_level);
-    until(thing.default_decision);
+    until(thing.withdrawn_at_deadline ? "the agent's own dialog decides" : thing.default_decision);
     if (thing.preview_size_bytes) {
       const size = counted(thing.preview_size_bytes, 'byte');
       text('Preview cut', thing.preview_artifact_id ? `The complete preview has ${size} and is stored as artifact ${thing.preview_artifact_id}.`

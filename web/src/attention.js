@@ -1,8 +1,9 @@
-// Which runs need a person: the badge in the title, the way to the next prompt, and desktop notifications for those
-// who asked for them. Knows runs only by what the list says of them. Look at `Attention`.
+// Which runs need a person: the badge in the title, the way to the next prompt, and sounds and desktop notifications for
+// those who asked for them. Knows runs only by what the list says of them. Look at `Attention`.
 
 import { ask, byId, setText } from '../page.js';
 import { visible } from '../visible.js';
+import { earcon } from './earcons.js';
 import { titleOf } from './runs.js';
 import { setting } from './settings.js';
 import { count } from './time.js';
@@ -17,6 +18,8 @@ const promptsOf = ({ pending_approvals: one, pending_clarifications: two, pendin
 export class Attention {
   constructor({ go }) {
     this.waiting = new Map();
+    /// Runs that were seen at work; of these the end is news.
+    this.atWork = new Set();
     this.title = 'Recount';
     this.go = go;
     byId('next-prompt').addEventListener('click', () => this.next());
@@ -27,6 +30,7 @@ export class Attention {
     const { data } = await ask(`/v1/runs?needs_attention=true&limit=${WAITING_MAX}`);
     const known = new Set(this.waiting.keys());
     this.waiting = new Map(data.filter((run) => run.needs_attention).map((run) => [run.id, run]));
+    data.forEach(({ id }) => this.atWork.add(id));
     if (this.loaded) data.filter(({ id, needs_attention: now }) => now && !known.has(id)).forEach((run) => this.notify(run));
     this.loaded = true;
     this.show();
@@ -38,6 +42,8 @@ export class Attention {
     if (run.needs_attention) this.waiting.set(run.id, run);
     else this.waiting.delete(run.id);
     if (run.needs_attention && !before) this.notify(run);
+    if (!run.ended_at) this.atWork.add(run.id);
+    else if (this.atWork.delete(run.id)) earcon(run.status === 'finished' ? 'finished' : 'failed');
     this.show();
   }
 
@@ -55,6 +61,7 @@ export class Attention {
   }
 
   notify(run) {
+    earcon('needs');
     if (setting('notices') !== 'on' || !('Notification' in window) || Notification.permission !== 'granted' || document.hasFocus()) return;
     const notice = new Notification('Recount: a run needs your attention', { body: visible(titleOf(run)), tag: run.id });
     notice.onclick = () => {

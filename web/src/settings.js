@@ -8,7 +8,7 @@ export const SETTINGS = {
   thinking: { name: 'Model thinking', choices: { hidden: 'hidden', shown: 'shown' }, at_first: 'hidden' },
   speech: {
     name: 'Announcements for screen readers',
-    choices: { quiet: 'prompts, errors and the end of the run', answers: 'also the answer, by sentence', everything: 'also every tool call' },
+    choices: { quiet: 'prompts and errors, and the answer when the run ends', answers: 'also the answer, by sentence', everything: 'also every tool call' },
     at_first: 'answers',
   },
   length: {
@@ -17,6 +17,7 @@ export const SETTINGS = {
   language: { name: 'Language of announcements', choices: { auto: 'same as browser', 'en-US': 'English', ar: 'العربية' }, at_first: 'auto' },
   pace: { name: 'Minimum time between announcements', choices: { 0: 'none', 2: '2 seconds', 5: '5 seconds', 10: '10 seconds' }, at_first: '0' },
   diff: { name: 'File changes', choices: { unified: 'one column', split: 'side by side' }, at_first: 'unified' },
+  sounds: { name: 'Sounds when a run needs you, finishes or fails', choices: { off: 'off', on: 'on' }, at_first: 'off' },
   notices: { name: 'Desktop notifications when a run needs attention', choices: { off: 'off', on: 'on' }, at_first: 'off' },
 };
 

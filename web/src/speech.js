@@ -7,8 +7,13 @@ import { visible } from '../visible.js';
 const LANGUAGES = { 'en-US': 'ltr', ar: 'rtl' };
 /** What keeps a text apart from a sentence that runs the other way. */
 const [ISOLATE, END_OF_ISOLATE] = ['\u2068', '\u2069'];
-/** The longest text that is put into a message, as in the face. */
+/** The longest text that is put into a message, as in the face: of most, and of those that a person decides on. */
 const ARGUMENT_LENGTH_MAX = 400;
+const PROMPT_LENGTH_MAX = 4000;
+const PROMPT_ARGUMENTS = ['action', 'consequence', 'context', 'preview', 'question'];
+/** Line ends, long runs of blanks and backticks change what a command does, and speech has no sound for them. */
+const SPOKEN_LAYOUT = ['action', 'consequence', 'preview'];
+const BLANKS_SILENT_MAX = 40;
 
 /** The catalogue for a wish: a language that has one, or that of the browser. */
 export function pickLanguage(wish, languages) {
@@ -115,7 +120,7 @@ export class Catalogue {
    * @param {Record<string, any>} values
    * @param {string} [length]
    */
-  say(key, values = {}, length = 'normal') {
+  render(key, values = {}, length = 'normal') {
     const message = this.messages.get(key);
     if (!message) throw new Error(`unknown message "${key}" in the catalogue ${this.language}`);
     const form = message[length] === undefined ? 'normal' : length;
@@ -125,7 +130,7 @@ export class Catalogue {
   }
 
   join(parts, values) {
-    return parts.map((part) => (typeof part === 'string' ? part : part.variants.length > 0 ? this.choose(part, values) : this.put(values[part.name]))).join('');
+    return parts.map((part) => (typeof part === 'string' ? part : part.variants.length > 0 ? this.choose(part, values) : this.put(values[part.name], part.name))).join('');
   }
 
   choose({ name, variants }, values) {
@@ -136,13 +141,24 @@ export class Catalogue {
   }
 
   /** What is put into a message: harmless, on one line, and apart where the sentence runs the other way. */
-  put(value) {
+  put(value, name = '') {
     if (value === undefined || value === null || value === '') return '';
     if (typeof value === 'number') return this.numbers.format(value);
-    const line = String(value).replace(/\s+/g, ' ').trim();
-    const text = visible(line.length > ARGUMENT_LENGTH_MAX ? `${line.slice(0, ARGUMENT_LENGTH_MAX)}…` : line);
+    const spoken = SPOKEN_LAYOUT.includes(name) ? withLayout(this, String(value)) : String(value);
+    const line = spoken.replace(/\s+/g, ' ').trim();
+    const most = PROMPT_ARGUMENTS.includes(name) ? PROMPT_LENGTH_MAX : ARGUMENT_LENGTH_MAX;
+    const text = visible(line.length > most ? `${line.slice(0, most)}…` : line);
     return this.direction === 'rtl' ? `${ISOLATE}${text}${END_OF_ISOLATE}` : text;
   }
+}
+
+/** A text with its layout in words, as the narrator has it. */
+function withLayout(catalogue, text) {
+  return text.trim().replaceAll('`', ` [${catalogue.render('backtick')}] `).replace(/\s+/g, (blanks) => {
+    const ends = blanks.split('\n').length - 1;
+    if (ends > 0) return ` [${catalogue.render('line-ends', { count: ends })}] `;
+    return blanks.length > BLANKS_SILENT_MAX ? ` [${catalogue.render('blanks', { count: blanks.length })}] ` : ' ';
+  });
 }
 
 const loaded = new Map();

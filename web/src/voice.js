@@ -1,8 +1,11 @@
 // What the page says to those who listen to it: one polite region for news, and one that interrupts, for prompts and
 // errors. What happens in a run is said in the words of the catalogues (`tell`), text that streams a sentence at a time, never
-// piece by piece (`Sentences`); only what the page does itself has words of its own (`announce`).
+// piece by piece (`Sentences`), and without markup (`announceParts`); only what the page does itself has words of its own
+// (`announce`).
 
 import { visible } from '../visible.js';
+import { SpokenMarkdown } from './markdown.js';
+import { ended } from './run/spoken.js';
 import { onSetting, setting } from './settings.js';
 import { pickLanguage, speech } from './speech.js';
 
@@ -10,8 +13,10 @@ import { pickLanguage, speech } from './speech.js';
 const KEPT_MAX = 12;
 /** How many announcements wait for a catalogue or for the pace; older ones are left out. */
 const WAITING_MAX = 50;
-/** The longest text that is said at once. */
-const SAID_LENGTH_MAX = 600;
+/** The longest text that is said at once: a prompt, whose parts have limits of their own. */
+const SAID_LENGTH_MAX = 16_000;
+/** How long announcements that waited become together. */
+const JOINED_LENGTH_MAX = 600;
 
 /** @typedef {{ text: string, language?: string, direction?: string }} Words */
 
@@ -46,7 +51,7 @@ function joined(all) {
   const parts = [];
   for (const one of all) {
     const last = parts.at(-1);
-    if (last && last.language === one.language && last.text.length + one.text.length < SAID_LENGTH_MAX) last.text += ` ${one.text}`;
+    if (last && last.language === one.language && last.text.length + one.text.length < JOINED_LENGTH_MAX) last.text += ` ${one.text}`;
     else parts.push({ ...one });
   }
   return parts;
@@ -118,12 +123,12 @@ function inOrder(one) {
 function worded(key, values, parts = {}) {
   if (!catalogue) return { text: visible(Object.values(values).filter((value) => typeof value === 'string').join(' ')) };
   const length = setting('length');
-  const inner = Object.fromEntries(Object.entries(parts).map(([name, [part, more]]) => [name, part ? catalogue.say(part, more) : more]));
+  const inner = Object.fromEntries(Object.entries(parts).map(([name, [part, more]]) => [name, part ? catalogue.render(part, more) : more]));
   // What has a name in the catalogue is named by it.
   const named = { ...values, ...inner };
-  if ('agent' in named && !named.agent) named.agent = catalogue.say('agent-unnamed');
-  if ('by' in named && !named.by) named.by = catalogue.say('unnamed');
-  return { text: catalogue.say(key, named, length), language: catalogue.language, direction: catalogue.direction };
+  if ('agent' in named && !named.agent) named.agent = catalogue.render('agent-unnamed');
+  if ('by' in named && !named.by) named.by = catalogue.render('unnamed');
+  return { text: catalogue.render(key, named, length), language: catalogue.language, direction: catalogue.direction };
 }
 
 /** Says something of a run in the words of the catalogue. */
@@ -140,6 +145,29 @@ export function announce(text) {
   if (text) inOrder(() => politely({ text: visible(text) }));
 }
 
+/** A part of an answer in words. Of code only the length is announced: the page shows it. @param {any} part */
+function partWords({ text, heading, task, code }) {
+  const message = code ? [code.language ? 'code' : 'code-plain', { language: code.language, count: code.lines.length }]
+    : task ? [task.done ? 'task-done' : 'task-open', { text: task.text }] : heading ? ['heading', { text: heading }] : null;
+  if (!message || !catalogue) return text ?? heading ?? task?.text ?? '';
+  return catalogue.render(message[0], message[1]);
+}
+
+/** Announces the parts of an answer politely, as one announcement. @param {import('./markdown.js').Part[]} parts */
+export function announceParts(parts) {
+  if (parts.length === 0) return;
+  inOrder(() => {
+    const words = parts.map(partWords);
+    politely({ text: visible(words.map((one, at) => (at < words.length - 1 ? ended(one) : one)).join(' ').replace(/\s+/g, ' ')) });
+  });
+}
+
+/** The parts of a whole answer. @param {string} text */
+export function partsOf(text) {
+  const markdown = new SpokenMarkdown();
+  return [...markdown.take(text), ...markdown.release()];
+}
+
 /** Forgets what waits to be said, as of a run that is no longer shown. */
 export function hush() {
   held = [];
@@ -153,30 +181,38 @@ export function hush() {
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: 'sentence' });
 
-/** Cuts text that grows into sentences that are complete. */
+/** Cuts text that grows into sentences that are complete, without markup. */
 export class Sentences {
   constructor() {
     this.said = new Map();
   }
 
-  /** The sentences of an item's text that are complete and were not answered before. */
+  known(item) {
+    if (!this.said.has(item.key)) this.said.set(item.key, { length: 0, markdown: new SpokenMarkdown() });
+    return this.said.get(item.key);
+  }
+
+  /** The parts of an item's text that are complete and were not answered before. */
   next(item) {
-    const from = this.said.get(item.key) ?? 0;
-    const rest = item.text.slice(from);
+    const known = this.known(item);
+    const rest = item.text.slice(known.length);
     if (item.complete) {
-      this.said.set(item.key, item.text.length);
-      return rest.trim();
+      known.length = item.text.length;
+      return [...known.markdown.take(rest), ...known.markdown.release()];
     }
     // The last sentence may go on; the end of a line ends one, too.
     const parts = [...segmenter.segment(rest)];
     const whole = rest.endsWith('\n') ? parts : parts.slice(0, -1);
     const length = whole.reduce((sum, { segment }) => sum + segment.length, 0);
-    this.said.set(item.key, from + length);
-    return rest.slice(0, length).trim();
+    known.length += length;
+    return known.markdown.take(rest.slice(0, length));
   }
 
   /** What was said of an item is over: nothing of it comes again. */
   skip(item) {
-    this.said.set(item.key, item.text.length);
+    const known = this.known(item);
+    // A block of code or a table that is open goes on.
+    known.markdown.take(item.text.slice(known.length));
+    known.length = item.text.length;
   }
 }

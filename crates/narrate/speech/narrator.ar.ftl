@@ -24,7 +24,7 @@ keys-or-type = أو اضغط a، واكتب الجواب، ثم اضغط Enter.
 keys-type-number = اضغط a، واكتب عددًا، ثم اضغط Enter.
 keys-or-type-number = أو اضغط a، واكتب عددًا، ثم اضغط Enter.
 
-## In what a person approves, because both change what a command does
+## In what a person approves, because they change what a command does
 
 line-ends = { $count ->
         [zero] لا أسطر جديدة
@@ -42,6 +42,35 @@ blanks = { $count ->
         [many] { $count } فراغًا
        *[other] { $count } فراغ
     }
+backtick = علامة اقتباس مائلة
+
+## In the text of an agent
+
+heading = عنوان: { $text }
+task-done = تمّ: { $text }
+task-open = لم يتم بعد: { $text }
+code = شيفرة { $language }، { $count ->
+        [zero] بلا أسطر
+        [one] سطر واحد
+        [two] سطران
+        [few] { $count } أسطر
+        [many] { $count } سطرًا
+       *[other] { $count } سطر
+    }.
+code-plain = شيفرة، { $count ->
+        [zero] بلا أسطر
+        [one] سطر واحد
+        [two] سطران
+        [few] { $count } أسطر
+        [many] { $count } سطرًا
+       *[other] { $count } سطر
+    }.
+answer-cut = الجواب أطول من ذلك. يعرضه recount show كاملًا.
+
+## Prompts of a run that has ended
+
+past-permission = طُلب إذن: { $text }
+past-question = كان لدى الوكيل سؤال: { $text }
 
 ## The time to answer
 
@@ -91,11 +120,12 @@ not-a-number = { $text } ليس عددًا. اضغط a لكتابة عدد.
 not-a-choice = { $text } ليس من الخيارات.
 choice = { $number }: { $answer }. اضغط Enter للجواب.
 no-choice = لا يوجد طلب مفتوح فيه الخيار { $number }.
-approved = تمت الموافقة.
-rejected = تم الرفض.
-answered = الجواب: { $answer }.
-answered-yes = الجواب: نعم.
-answered-no = الجواب: لا.
+approval-sent = أُرسلت الموافقة.
+rejection-sent = أُرسل الرفض.
+answer-sent = أُرسل الجواب: { $answer }.
+answer-sent-yes = أُرسل الجواب: نعم.
+answer-sent-no = أُرسل الجواب: لا.
+reply-without-effect = لم يكن لردك أثر. ما زال الطلب مفتوحًا.
 asked-for-time = طُلب وقت إضافي: { $time }.
 
 ## Where am I

@@ -33,7 +33,7 @@ keys-or-type = Or press a, type the answer, and press Enter.
 keys-type-number = Press a, type a number, and press Enter.
 keys-or-type-number = Or press a, type a number, and press Enter.
 
-## In what a person approves, because both change what a command does
+## In what a person approves, because they change what a command does
 
 line-ends = { $count ->
         [one] new line
@@ -43,6 +43,31 @@ blanks = { $count ->
         [one] { $count } blank
        *[other] { $count } blanks
     }
+# The character `, which begins and ends a command within a command.
+backtick = backtick
+
+## In the text of an agent
+
+heading = Heading: { $text }
+# Items of a list of tasks.
+task-done = Done: { $text }
+task-open = To do: { $text }
+# A block of code. $language is a name such as rust.
+code = Code, { $language }, { $count ->
+        [one] 1 line
+       *[other] { $count } lines
+    }.
+code-plain = Code, { $count ->
+        [one] 1 line
+       *[other] { $count } lines
+    }.
+# The answer is spoken when the run has ended, and it is very long.
+answer-cut = The answer is longer. recount show prints all of it.
+
+## Prompts of a run that has ended. Nothing can be answered any more
+
+past-permission = Permission was requested: { $text }
+past-question = The agent had a question: { $text }
 
 ## The time to answer. $time is one of the three times below
 
@@ -84,11 +109,14 @@ not-a-choice = { $text } is not one of the choices.
 # A digit was pressed: the choice with this number is read back.
 choice = { $number }: { $answer }. Press Enter to answer.
 no-choice = There is no choice { $number }.
-approved = Approved.
-rejected = Rejected.
-answered = Answered: { $answer }.
-answered-yes = Answered: yes.
-answered-no = Answered: no.
+# A reply was sent. Whether it decides anything is not known yet: do not say that it did.
+approval-sent = Approval sent.
+rejection-sent = Rejection sent.
+answer-sent = Answer sent: { $answer }.
+answer-sent-yes = Answer sent: yes.
+answer-sent-no = Answer sent: no.
+# Nothing settled the prompt within five seconds.
+reply-without-effect = Your reply had no effect. The prompt is still open.
 asked-for-time = Asked for { $time } more.
 
 ## Where am I

@@ -39,14 +39,14 @@ pub(super) enum PromptAnswer {
 }
 
 impl PromptAnswer {
-    /// The spoken confirmation of a sent answer.
+    /// The spoken confirmation that an answer was sent. It does not claim that the answer decided anything.
     pub(super) fn spoken(&self, prompt: &OpenPrompt, phrases: &Phrases) -> String {
-        let answered = |answer: &str| phrases.render(PhraseKey::Answered, &[("answer", answer.into())]);
+        let answered = |answer: &str| phrases.render(PhraseKey::AnswerSent, &[("answer", answer.into())]);
         match self {
-            PromptAnswer::Decision(Decision::Accept) => phrases.plain(PhraseKey::Approved),
-            PromptAnswer::Decision(_) => phrases.plain(PhraseKey::Rejected),
-            PromptAnswer::Response(Response::Bool(true)) => phrases.plain(PhraseKey::AnsweredYes),
-            PromptAnswer::Response(Response::Bool(false)) => phrases.plain(PhraseKey::AnsweredNo),
+            PromptAnswer::Decision(Decision::Accept) => phrases.plain(PhraseKey::ApprovalSent),
+            PromptAnswer::Decision(_) => phrases.plain(PhraseKey::RejectionSent),
+            PromptAnswer::Response(Response::Bool(true)) => phrases.plain(PhraseKey::AnswerSentYes),
+            PromptAnswer::Response(Response::Bool(false)) => phrases.plain(PhraseKey::AnswerSentNo),
             PromptAnswer::Response(Response::Number(number)) => answered(&number.to_string()),
             PromptAnswer::Response(Response::Text(text)) => {
                 let label = match &prompt.kind {

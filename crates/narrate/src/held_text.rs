@@ -1,8 +1,9 @@
-//! Joins pieces of output until they may be spoken: [`HeldText`]. Pure.
+//! Joins pieces of output until they may be spoken, without markup: [`HeldText`]. Pure.
 //!
 //! A piece with the hint `none` has no boundary and is not spoken by itself, unless nothing follows for long.
 //! Repeated pieces are not spoken again.
 
+use recount_aaep::markdown::{MarkdownPart, SpokenMarkdown};
 use recount_aaep::wire::{Boundary, OutputStreaming};
 
 use crate::limits;
@@ -15,13 +16,18 @@ pub(super) struct HeldText {
     heard: u64,
     text: String,
     language: Option<String>,
+    /// Converts the output, if it is Markdown.
+    markdown: Option<SpokenMarkdown>,
     /// When the last piece arrived.
     came_ms: u64,
 }
 
+/// Text that may be spoken now, with its language if it has one.
+pub(super) type ReadyText = (MarkdownPart, Option<String>);
+
 impl HeldText {
-    /// Takes a piece. Returns the texts that may be spoken, each with its language if it has one.
-    pub(super) fn take(&mut self, piece: &OutputStreaming, now_ms: u64) -> Vec<(String, Option<String>)> {
+    /// Takes a piece. Returns what may be spoken. `begins` is set if the piece is the first of an output.
+    pub(super) fn take(&mut self, piece: &OutputStreaming, now_ms: u64, begins: &mut bool) -> Vec<ReadyText> {
         let mut ready = Vec::new();
         self.came_ms = now_ms;
         // Without an id, an output begins where the position restarts.
@@ -29,6 +35,8 @@ impl HeldText {
             ready.extend(self.flush());
             self.output.clone_from(&piece.output_id);
             self.heard = piece.position;
+            self.markdown = (piece.content_type.as_deref() == Some(MARKDOWN)).then(SpokenMarkdown::default);
+            *begins = true;
         }
         if piece.language != self.language {
             ready.extend(self.flush());
@@ -40,23 +48,44 @@ impl HeldText {
         self.heard = self.heard.max(piece.position + piece.chunk.chars().count() as u64);
         self.text.push_str(&new);
         let goes_on = piece.coalesce_hint == Some(Boundary::None) && !piece.complete;
-        if !goes_on || self.text.len() > limits::HELD_TEXT_BYTES_MAX {
+        if piece.complete {
             ready.extend(self.flush());
+        } else if !goes_on || self.text.len() > limits::HELD_TEXT_BYTES_MAX {
+            ready.extend(self.convert());
         }
         ready
     }
 
     /// When the held text is spoken, if nothing follows.
     pub(super) fn due_ms(&self) -> Option<u64> {
-        (!self.text.trim().is_empty()).then(|| self.came_ms.saturating_add(limits::HELD_TEXT_MS_MAX))
+        let is_holding = self.markdown.as_ref().is_some_and(SpokenMarkdown::is_holding);
+        (is_holding || !self.text.trim().is_empty())
+            .then(|| self.came_ms.saturating_add(limits::HELD_TEXT_MS_MAX))
     }
 
     /// Returns all held text, regardless of boundaries.
-    pub(super) fn flush(&mut self) -> Option<(String, Option<String>)> {
+    pub(super) fn flush(&mut self) -> Vec<ReadyText> {
+        let mut ready = self.convert();
+        if let Some(markdown) = &mut self.markdown {
+            ready.extend(markdown.release().into_iter().map(|part| (part, self.language.clone())));
+        }
+        ready
+    }
+
+    /// The joined text, without markup. Markdown may hold a part whose kind is not known yet.
+    fn convert(&mut self) -> Vec<ReadyText> {
         let text = std::mem::take(&mut self.text);
-        (!text.trim().is_empty()).then(|| (text, self.language.clone()))
+        let parts = match &mut self.markdown {
+            Some(markdown) => markdown.take(&text),
+            None if text.trim().is_empty() => Vec::new(),
+            None => vec![MarkdownPart::Text(text)],
+        };
+        parts.into_iter().map(|part| (part, self.language.clone())).collect()
     }
 }
+
+/// The content type of output with markup.
+const MARKDOWN: &str = "text/markdown";
 
 #[cfg(test)]
 mod tests {
@@ -67,6 +96,14 @@ mod tests {
         piece.coalesce_hint = (!hint.is_empty()).then(|| Boundary::from(hint));
         piece.output_id = Some("out_1".to_owned());
         piece
+    }
+
+    fn text(text: &str) -> MarkdownPart {
+        MarkdownPart::Text(text.to_owned())
+    }
+
+    fn taken(held: &mut HeldText, piece: &OutputStreaming) -> Vec<ReadyText> {
+        held.take(piece, 0, &mut false)
     }
 
     #[test]
@@ -85,8 +122,9 @@ mod tests {
         ];
         for (pieces, expected) in cases {
             let mut held = HeldText::default();
-            let ready: Vec<String> =
-                pieces.iter().flat_map(|piece| held.take(piece, 0)).map(|(text, _)| text).collect();
+            let ready: Vec<MarkdownPart> =
+                pieces.iter().flat_map(|piece| taken(&mut held, piece)).map(|(text, _)| text).collect();
+            let expected: Vec<MarkdownPart> = expected.iter().map(|expected| text(expected)).collect();
             assert_eq!(ready, expected, "{pieces:?}");
         }
     }
@@ -94,14 +132,32 @@ mod tests {
     #[test]
     fn another_output_or_language_releases_held_text() {
         let mut held = HeldText::default();
-        assert_eq!(held.take(&piece(0, "One", "none", false), 0), []);
+        assert_eq!(taken(&mut held, &piece(0, "One", "none", false)), []);
         let mut other = piece(3, "deux", "none", false);
         other.language = Some("fr".to_owned());
-        assert_eq!(held.take(&other, 0), [("One".to_owned(), None)]);
+        assert_eq!(taken(&mut held, &other), [(text("One"), None)]);
         let mut second = piece(0, "Three.", "sentence", false);
         second.output_id = Some("out_2".to_owned());
         let fr = Some("fr".to_owned());
-        assert_eq!(held.take(&second, 0), [("deux".to_owned(), fr), ("Three.".to_owned(), None)]);
-        assert_eq!(held.flush(), None);
+        assert_eq!(taken(&mut held, &second), [(text("deux"), fr), (text("Three."), None)]);
+        assert_eq!(held.flush(), []);
+    }
+
+    #[test]
+    fn markdown_is_held_until_its_kind_is_known() {
+        let markdown = |position, chunk: &str, complete| OutputStreaming {
+            content_type: Some("text/markdown".into()),
+            ..piece(position, chunk, "sentence", complete)
+        };
+        let mut held = HeldText::default();
+        let mut begins = false;
+        assert_eq!(held.take(&markdown(0, "**One.** ", false), 7, &mut begins), [(text("One."), None)]);
+        assert!(begins);
+        assert_eq!(held.due_ms(), None);
+        begins = false;
+        assert_eq!(held.take(&markdown(9, "\n|a|\n", false), 8, &mut begins), []);
+        assert!(!begins && held.due_ms() == Some(8 + limits::HELD_TEXT_MS_MAX), "it may be a table");
+        assert_eq!(taken(&mut held, &markdown(14, "|-|\n|1|\n", true)), [(text("a: 1."), None)]);
+        assert_eq!(held.due_ms(), None);
     }
 }

@@ -203,7 +203,7 @@ fn answer(narrator: &mut Narrator, prompt: &OpenPrompt, given: &PromptAnswer, no
         }
     };
     narrator.speak_reply(&given.spoken(prompt, narrator.phrases));
-    narrator.prompts.answered(&prompt.token);
+    narrator.prompts.answered(&prompt.token, now_ms);
     narrator.effects.push(NarratorEffect::Send(message.into()));
     if let Some(next) = narrator.prompts.advance(now_ms).cloned() {
         narrator.read(&next, now_ms);
@@ -219,8 +219,7 @@ fn repeat(narrator: &mut Narrator, count: usize) {
     let last: Vec<_> = narrator.history.iter().skip(narrator.history.len() - count).cloned().collect();
     narrator.effects.push(NarratorEffect::Cut);
     for utterance in last {
-        let again = super::utterance::Utterance { priority: SpeechPriority::Message, ..utterance };
-        narrator.effects.push(NarratorEffect::Speak(again));
+        narrator.push_speech(&super::utterance::Utterance { priority: SpeechPriority::Message, ..utterance });
     }
 }
 
@@ -253,11 +252,12 @@ fn where_am_i(narrator: &mut Narrator, now_ms: u64, skipped: u64) {
         let text = if narrator.names_sessions { narrator.with_run_number(number, &doing) } else { doing };
         let utterance = super::utterance::Utterance {
             priority: SpeechPriority::Message,
+            subject: super::utterance::SpeechSubject::Run,
             text,
             language,
             session: number,
         };
-        narrator.effects.push(NarratorEffect::Speak(utterance));
+        narrator.push_speech(&utterance);
     }
     let prompts: Vec<String> =
         narrator.prompts.open().map(|prompt| prompt.time_left(now_ms, phrases)).collect();

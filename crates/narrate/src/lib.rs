@@ -25,9 +25,9 @@ mod tests;
 
 pub use dialog::NarratorKey;
 pub use level::SpeechLevel;
-pub use narrator::{Narrator, NarratorEffect};
+pub use narrator::{Narrator, NarratorEffect, NarratorOptions, NarratorSignal};
 pub use outgoing::Outgoing;
 pub use phrases::{PhraseKey, Phrases};
 pub use queue::SpeechQueue;
 pub use sessions::SessionEnd;
-pub use utterance::{SpeechPriority, Utterance};
+pub use utterance::{SpeechPriority, SpeechSubject, Utterance};

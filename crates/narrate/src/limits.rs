@@ -8,7 +8,11 @@ pub const SPEECH_WAITING_MAX: usize = 64;
 /// Blanks in a row that are spoken as a pause; of more, their number is spoken.
 pub const BLANKS_SILENT_MAX: usize = 40;
 
-/// Characters of one utterance; the rest is replaced by `…`.
+/// Utterances that wait while a session is read that has ended; at the limit no further event is taken until one is
+/// spoken, so that nothing is discarded.
+pub const SPEECH_HISTORY_WAITING_MAX: usize = 16;
+
+/// Characters of one utterance; a longer text is spoken in several.
 pub const UTTERANCE_CHARS_MAX: usize = 2_000;
 
 /// Bytes of output that are held until a boundary; longer output is spoken without one.
@@ -17,6 +21,9 @@ pub const HELD_TEXT_BYTES_MAX: usize = 4 * 1024;
 /// Milliseconds without a further piece after which held text without a boundary is spoken, because its producer has
 /// stopped within a sentence.
 pub const HELD_TEXT_MS_MAX: u64 = 3_000;
+
+/// Bytes of an answer that is held until the run ends; the narrator reports that the rest is missing.
+pub const HELD_ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Utterances that can be repeated; older ones are removed.
 pub const NARRATED_HISTORY_MAX: usize = 50;
@@ -32,6 +39,10 @@ pub const WHERE_SESSIONS_MAX: usize = 5;
 
 /// Open prompts that a narrator remembers; the oldest is removed.
 pub const NARRATED_PROMPTS_MAX: usize = 256;
+
+/// How long after a reply an event may take that settles its prompt; then the reply had no effect, and the prompt can be
+/// answered again.
+pub const REPLY_EFFECT_WAIT_MS: u64 = 5_000;
 
 /// How long answer keys are refused after another prompt became current: they were meant for the previous one.
 pub const PROMPT_SWITCH_MS: u64 = 700;

@@ -3,6 +3,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use recount_aaep::markdown::MarkdownPart;
 use recount_aaep::wire::{EventId, ReplyToken, SessionId, StateChanged, SubscriptionId};
 use recount_aaep::{Body, Event, Message};
 
@@ -11,9 +12,9 @@ use super::level::SpeechLevel;
 use super::open_prompt::{AddOutcome, OpenPrompt, OpenPrompts, PromptKind};
 use super::outgoing::Outgoing;
 use super::phrases::{PhraseArg, PhraseKey, Phrases};
-use super::sessions::{NarratedSession, NarratedSessions, SessionEnd};
-use super::utterance::{SpeechPriority, Utterance};
-use super::wording;
+use super::sessions::{HeldAnswer, NarratedSession, NarratedSessions, SessionEnd};
+use super::utterance::{SpeechPriority, SpeechSubject, Utterance};
+use super::wording::{self, AWAITING};
 use crate::limits;
 
 /// What the caller does for the narrator.
@@ -32,7 +33,29 @@ pub enum NarratorEffect {
         session: SessionId,
         end: SessionEnd,
     },
+    Signal(NarratorSignal),
     Quit,
+}
+
+/// A sound besides speech.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NarratorSignal {
+    /// A prompt or a handoff needs a person.
+    NeedsYou,
+    Finished,
+    /// A session failed or was cancelled.
+    Failed,
+}
+
+/// Settings of a narrator.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NarratorOptions {
+    /// The session has ended already: its prompts are facts, and nothing interrupts.
+    pub is_history: bool,
+    /// Output is spoken when its session ends: the last output, whole.
+    pub is_at_end: bool,
+    /// Whether to return [`NarratorEffect::Signal`].
+    pub has_signals: bool,
 }
 
 /// Follows any number of sessions.
@@ -40,9 +63,12 @@ pub enum NarratorEffect {
 pub struct Narrator {
     pub(super) level: SpeechLevel,
     pub(super) phrases: &'static Phrases,
+    options: NarratorOptions,
     /// Whether sessions are named by their number where the speaker changes.
     pub(super) names_sessions: bool,
     pub(super) subscription: Option<SubscriptionId>,
+    /// The subscription that the tokens of the prompts are of.
+    prompts_of: Option<SubscriptionId>,
     pub(super) sessions: NarratedSessions,
     pub(super) prompts: OpenPrompts,
     pub(super) dialog: Dialog,
@@ -61,8 +87,10 @@ impl Narrator {
         Narrator {
             level,
             phrases,
+            options: NarratorOptions::default(),
             names_sessions,
             subscription: None,
+            prompts_of: None,
             sessions: NarratedSessions::default(),
             prompts: OpenPrompts::default(),
             dialog: Dialog::default(),
@@ -74,12 +102,22 @@ impl Narrator {
         }
     }
 
+    pub fn with_options(self, options: NarratorOptions) -> Self {
+        Narrator { options, ..self }
+    }
+
     pub fn level(&self) -> SpeechLevel {
         self.level
     }
 
-    /// The subscription that replies name; `None` while there is none.
+    /// The subscription that replies name; `None` while there is none. A new one replaces the tokens of the former: open
+    /// prompts are emitted again.
     pub fn subscribed(&mut self, subscription: Option<SubscriptionId>) {
+        if subscription.is_some() && subscription != self.prompts_of {
+            self.prompts = OpenPrompts::default();
+            self.end_dialog_of_closed_prompt();
+            self.prompts_of.clone_from(&subscription);
+        }
         self.subscription = subscription;
     }
 
@@ -118,9 +156,14 @@ impl Narrator {
             let session = self.sessions.number(&event.envelope.session_id);
             if let Body::OutputStreaming(piece) = &event.body {
                 let own = language(event);
-                let ready = self.sessions.get_mut(session).map(|known| known.held.take(piece, now_ms));
-                for (text, language) in ready.unwrap_or_default() {
-                    self.speak_text(session, &text, language.unwrap_or_else(|| own.clone()));
+                let mut begins = false;
+                let ready =
+                    self.sessions.get_mut(session).map(|known| known.held.take(piece, now_ms, &mut begins));
+                if let (true, Some(known)) = (begins, self.sessions.get_mut(session)) {
+                    known.answer = HeldAnswer::default();
+                }
+                for (part, language) in ready.unwrap_or_default() {
+                    self.speak_text(session, part, language.unwrap_or_else(|| own.clone()));
                 }
             } else {
                 self.hear_other(event, session, now_ms);
@@ -131,20 +174,27 @@ impl Narrator {
 
     /// When to call [`Narrator::quiet`], if no event arrives before.
     pub fn next_due_ms(&self) -> Option<u64> {
-        self.sessions.all().filter_map(|session| session.held.due_ms()).min()
+        let held = self.sessions.all().filter_map(|session| session.held.due_ms()).min();
+        let no_effect = self.subscription.as_ref().and_then(|_| self.prompts.next_no_effect_ms());
+        held.into_iter().chain(no_effect).min()
     }
 
-    /// Speaks held text that has no boundary and was not continued in time.
+    /// Speaks held text that has no boundary and was not continued in time, and reopens prompts whose reply had no
+    /// effect in time.
     pub fn quiet(&mut self, now_ms: u64) -> Vec<NarratorEffect> {
         let due = |session: &&mut NarratedSession| session.held.due_ms().is_some_and(|due| due <= now_ms);
         let mut ready = Vec::new();
         for session in self.sessions.all_mut().filter(due) {
             let number = session.number;
             let language = session.language.clone();
-            ready.extend(session.held.flush().map(|(text, own)| (number, text, own.unwrap_or(language))));
+            let held = session.held.flush().into_iter();
+            ready.extend(held.map(|(part, own)| (number, part, own.unwrap_or_else(|| language.clone()))));
         }
-        for (number, text, language) in ready {
-            self.speak_text(number, &text, language);
+        for (number, part, language) in ready {
+            self.speak_text(number, part, language);
+        }
+        if self.subscription.is_some() && self.prompts.reopen_without_effect(now_ms) {
+            self.speak_phrase(SpeechPriority::Important, &self.phrases.plain(PhraseKey::ReplyWithoutEffect));
         }
         std::mem::take(&mut self.effects)
     }
@@ -152,25 +202,42 @@ impl Narrator {
     fn hear_other(&mut self, event: &Event, session: u32, now_ms: u64) {
         let language = language(event);
         self.settle(event, session, now_ms);
-        let spoken = wording::of_event(event, self.level, self.phrases);
-        if spoken.as_ref().is_some_and(|(priority, _)| *priority != SpeechPriority::Progress)
-            && let Some((text, own)) = self.sessions.get_mut(session).and_then(|known| known.held.flush())
-        {
-            self.speak_text(session, &text, own.unwrap_or_else(|| language.clone()));
+        let mut spoken = wording::of_event(event, self.level, self.phrases);
+        if self.options.is_history {
+            let past = wording::past_prompt(event, self.phrases);
+            spoken =
+                spoken.map(|(priority, text)| (priority.min(SpeechPriority::Text), past.unwrap_or(text)));
+        }
+        if spoken.as_ref().is_some_and(|(priority, _)| *priority != SpeechPriority::Progress) {
+            let held = self.sessions.get_mut(session).map(|known| known.held.flush()).unwrap_or_default();
+            for (part, own) in held {
+                self.speak_text(session, part, own.unwrap_or_else(|| language.clone()));
+            }
         }
         self.note_activity(event, session, &language);
-        match Self::prompt_of(event, session, &language, spoken.as_ref()) {
+        let end = end_of(&event.body);
+        if end.is_some() {
+            self.speak_answer(session, &language);
+        }
+        let prompt = Self::prompt_of(event, session, &language, spoken.as_ref());
+        match prompt.filter(|_| !self.options.is_history) {
             Some(prompt) => self.add_prompt(prompt, now_ms),
             None => {
                 if let Some((priority, text)) = spoken {
-                    self.speak(session, priority, text, language);
+                    let subject = self.subject_of(event, session);
+                    self.speak(session, (priority, subject), text, language);
+                }
+                if matches!(event.body, Body::HandoffRequested(_)) {
+                    self.signal(NarratorSignal::NeedsYou);
                 }
             }
         }
-        if let Some(end) = end_of(&event.body) {
+        if let Some(end) = end {
             if let Some(known) = self.sessions.get_mut(session) {
                 known.end = Some(end);
             }
+            let is_good = end == SessionEnd::Completed;
+            self.signal(if is_good { NarratorSignal::Finished } else { NarratorSignal::Failed });
             self.effects.push(NarratorEffect::Ended { session: event.envelope.session_id.clone(), end });
         }
         self.end_dialog_of_closed_prompt();
@@ -203,7 +270,7 @@ impl Narrator {
             Body::SessionStarted(_) | Body::StateChanged(_) | Body::ToolInvoked(_) | Body::ProgressUpdated(_)
         );
         if let (true, Some(known)) = (of_interest, self.sessions.get_mut(session))
-            && let Some((_, text)) = wording::of_event(event, SpeechLevel::Normal, self.phrases)
+            && let Some(text) = wording::text_of(event, SpeechLevel::Normal, self.phrases)
         {
             known.doing = text;
             known.language = language.to_owned();
@@ -233,7 +300,7 @@ impl Narrator {
             language: language.to_owned(),
             deadline_ms: opened_ms.saturating_add(u64::from(timeout_seconds) * 1_000),
             kind,
-            is_answered: false,
+            answered_ms: None,
         })
     }
 
@@ -244,6 +311,7 @@ impl Narrator {
             AddOutcome::Current => {
                 if let Some(prompt) = self.prompts.current().cloned() {
                     self.read(&prompt, now_ms);
+                    self.signal(NarratorSignal::NeedsYou);
                 }
             }
             // The current prompt keeps the keys, so this one is only announced.
@@ -255,13 +323,49 @@ impl Narrator {
                     false => self.phrases.plain(PhraseKey::AnotherPrompt),
                 };
                 self.speak_phrase(SpeechPriority::Important, &text);
+                self.signal(NarratorSignal::NeedsYou);
             }
         }
     }
 
+    fn signal(&mut self, signal: NarratorSignal) {
+        if self.options.has_signals && !self.options.is_history {
+            self.effects.push(NarratorEffect::Signal(signal));
+        }
+    }
+
+    /// What an event is about. The sentence that leaves a prompt is about the prompt.
+    fn subject_of(&mut self, event: &Event, session: u32) -> SpeechSubject {
+        let subject = match &event.body {
+            Body::AwaitingConfirmation(_) => SpeechSubject::Permission,
+            Body::AwaitingClarification(_) => SpeechSubject::Question,
+            Body::HandoffRequested(_) => SpeechSubject::Handoff,
+            Body::ToolInvoked(_) | Body::ToolCompleted(_) | Body::ProgressUpdated(_) => SpeechSubject::Tool,
+            Body::SessionErrored(_) => SpeechSubject::Error,
+            Body::StateChanged(change) if change.from_state == AWAITING => {
+                return self.sessions.get(session).map_or(SpeechSubject::Run, |known| known.prompted);
+            }
+            _ => return SpeechSubject::Run,
+        };
+        if let (SpeechSubject::Permission | SpeechSubject::Question, Some(known)) =
+            (subject, self.sessions.get_mut(session))
+        {
+            known.prompted = subject;
+        }
+        subject
+    }
+
     /// Speaks a prompt, and then the keys that answer it.
     pub(super) fn read(&mut self, prompt: &OpenPrompt, now_ms: u64) {
-        self.speak(prompt.session, SpeechPriority::Important, prompt.text.clone(), prompt.language.clone());
+        let subject = match prompt.kind {
+            PromptKind::Confirmation { .. } => SpeechSubject::Permission,
+            PromptKind::Clarification { .. } => SpeechSubject::Question,
+        };
+        if let Some(known) = self.sessions.get_mut(prompt.session) {
+            known.prompted = subject;
+        }
+        let importance = (SpeechPriority::Important, subject);
+        self.speak(prompt.session, importance, prompt.text.clone(), prompt.language.clone());
         let mut keys =
             format!("{} {}", prompt.kind.keys(self.phrases), prompt.time_left(now_ms, self.phrases));
         let others = self.prompts.open().count().saturating_sub(1);
@@ -272,27 +376,63 @@ impl Narrator {
         self.speak_phrase(SpeechPriority::Message, &keys);
     }
 
-    fn speak_text(&mut self, session: u32, text: &str, language: String) {
-        let text = wording::line(text);
-        if self.level != SpeechLevel::Brief && !text.is_empty() {
-            self.speak(session, SpeechPriority::Text, text, language);
+    /// Speaks a part of the output, or holds it until the end of the session.
+    fn speak_text(&mut self, session: u32, part: MarkdownPart, language: String) {
+        if self.options.is_at_end {
+            if let Some(known) = self.sessions.get_mut(session) {
+                known.answer.push((part, Some(language)));
+            }
+        } else if self.level != SpeechLevel::Brief {
+            self.speak_part(session, &part, &language);
+        }
+    }
+
+    fn speak_part(&mut self, session: u32, part: &MarkdownPart, language: &str) {
+        for text in wording::of_part(part, self.level, self.phrases) {
+            self.speak(session, (SpeechPriority::Text, SpeechSubject::Agent), text, language.to_owned());
+        }
+    }
+
+    /// Speaks the output that was held until the end of the session.
+    fn speak_answer(&mut self, session: u32, own: &str) {
+        let Some(known) = self.sessions.get_mut(session) else { return };
+        let answer = std::mem::take(&mut known.answer);
+        for (part, language) in &answer.parts {
+            self.speak_part(session, part, language.as_deref().unwrap_or(own));
+        }
+        if answer.is_cut {
+            self.speak_phrase(SpeechPriority::Text, &self.phrases.plain(PhraseKey::AnswerCut));
         }
     }
 
     /// Speaks a text of a session and adds it to the history.
-    fn speak(&mut self, session: u32, priority: SpeechPriority, text: String, language: String) {
+    fn speak(
+        &mut self,
+        session: u32,
+        (priority, subject): (SpeechPriority, SpeechSubject),
+        text: String,
+        language: String,
+    ) {
         let text = if self.names_sessions && self.last_session != session {
             self.with_run_number(session, &text)
         } else {
             text
         };
         self.last_session = session;
-        let utterance = Utterance { priority, text, language, session };
+        let utterance = Utterance { priority, subject, text, language, session };
         if self.history.len() >= limits::NARRATED_HISTORY_MAX {
             self.history.pop_front();
         }
         self.history.push_back(utterance.clone());
-        self.effects.push(NarratorEffect::Speak(utterance));
+        self.push_speech(&utterance);
+    }
+
+    /// Speaks a text of any length.
+    pub(super) fn push_speech(&mut self, utterance: &Utterance) {
+        for text in wording::utterances(&utterance.text) {
+            let piece = Utterance { text: text.to_owned(), ..utterance.clone() };
+            self.effects.push(NarratorEffect::Speak(piece));
+        }
     }
 
     /// A text with the number of its run.
@@ -301,7 +441,7 @@ impl Narrator {
     }
 
     pub(super) fn speak_phrase(&mut self, priority: SpeechPriority, text: &str) {
-        self.effects.push(NarratorEffect::Speak(Utterance::own(priority, text, self.phrases.tag())));
+        self.push_speech(&Utterance::own(priority, text, self.phrases.tag()));
     }
 
     /// Replies to a key at once with a phrase.
@@ -329,9 +469,6 @@ impl Narrator {
         self.prompts.open().find(|prompt| prompt.token == *token).cloned()
     }
 }
-
-/// The state in which a prompt is open.
-const AWAITING: &str = "awaiting_input";
 
 fn end_of(body: &Body) -> Option<SessionEnd> {
     match body {

@@ -23,8 +23,8 @@ pub(super) struct OpenPrompt {
     pub(super) language: String,
     pub(super) deadline_ms: u64,
     pub(super) kind: PromptKind,
-    /// A reply was sent. The prompt stays open until an event of its session settles it.
-    pub(super) is_answered: bool,
+    /// When a reply was sent. The prompt stays open until an event of its session settles it.
+    pub(super) answered_ms: Option<u64>,
 }
 
 /// The answers that a prompt takes.
@@ -96,6 +96,16 @@ impl PromptKind {
 }
 
 impl OpenPrompt {
+    fn is_answered(&self) -> bool {
+        self.answered_ms.is_some()
+    }
+
+    /// When a reply without an event that settles the prompt had no effect. After the deadline its default applies.
+    fn no_effect_ms(&self) -> Option<u64> {
+        let due_ms = self.answered_ms? + limits::REPLY_EFFECT_WAIT_MS;
+        (due_ms < self.deadline_ms).then_some(due_ms)
+    }
+
     pub(super) fn seconds_left(&self, now_ms: u64) -> u64 {
         self.deadline_ms.saturating_sub(now_ms).div_ceil(1_000)
     }
@@ -159,11 +169,11 @@ impl OpenPrompts {
     /// The prompt that keys answer.
     pub(super) fn current(&self) -> Option<&OpenPrompt> {
         let current = self.current.as_ref()?;
-        self.prompts.iter().find(|prompt| prompt.token == *current && !prompt.is_answered)
+        self.prompts.iter().find(|prompt| prompt.token == *current && !prompt.is_answered())
     }
 
     pub(super) fn open(&self) -> impl Iterator<Item = &OpenPrompt> {
-        self.prompts.iter().filter(|prompt| !prompt.is_answered)
+        self.prompts.iter().filter(|prompt| !prompt.is_answered())
     }
 
     pub(super) fn of_session(&self, session: u32) -> usize {
@@ -180,16 +190,30 @@ impl OpenPrompts {
         self.current()
     }
 
-    pub(super) fn answered(&mut self, token: &ReplyToken) {
+    pub(super) fn answered(&mut self, token: &ReplyToken, now_ms: u64) {
         for prompt in self.prompts.iter_mut().filter(|prompt| prompt.token == *token) {
-            prompt.is_answered = true;
+            prompt.answered_ms = Some(now_ms);
         }
     }
 
-    /// Reopens a prompt whose reply could not be sent.
+    /// When the next reply counts as without effect.
+    pub(super) fn next_no_effect_ms(&self) -> Option<u64> {
+        self.prompts.iter().filter_map(OpenPrompt::no_effect_ms).min()
+    }
+
+    /// Reopens the prompts whose reply had no effect. Returns whether there was one.
+    pub(super) fn reopen_without_effect(&mut self, now_ms: u64) -> bool {
+        let due = |prompt: &&OpenPrompt| prompt.no_effect_ms().is_some_and(|due_ms| due_ms <= now_ms);
+        let tokens: Vec<ReplyToken> =
+            self.prompts.iter().filter(due).map(|prompt| prompt.token.clone()).collect();
+        tokens.iter().for_each(|token| self.reopen(token));
+        !tokens.is_empty()
+    }
+
+    /// Reopens a prompt whose reply could not be sent or had no effect.
     pub(super) fn reopen(&mut self, token: &ReplyToken) {
         for prompt in self.prompts.iter_mut().filter(|prompt| prompt.token == *token) {
-            prompt.is_answered = false;
+            prompt.answered_ms = None;
         }
         if self.current().is_none() {
             self.current = Some(token.clone());
@@ -201,7 +225,7 @@ impl OpenPrompts {
     pub(super) fn settle(&mut self, session: u32, now_ms: u64, all: bool) {
         let all = all || self.of_session(session) == 1;
         self.prompts.retain(|prompt| {
-            let is_over = prompt.is_answered || prompt.deadline_ms <= now_ms;
+            let is_over = prompt.is_answered() || prompt.deadline_ms <= now_ms;
             prompt.session != session || !(all || is_over)
         });
     }

@@ -14,6 +14,8 @@ pub struct SpeechQueue {
     waiting: VecDeque<Utterance>,
     speaking: Option<SpeechPriority>,
     skipped: u64,
+    /// Whether nothing is discarded, because the caller waits for [`SpeechQueue::has_room`].
+    keeps_all: bool,
 }
 
 impl SpeechQueue {
@@ -33,7 +35,7 @@ impl SpeechQueue {
         let class = |priority: SpeechPriority| priority.max(SpeechPriority::Text);
         let at = self.waiting.iter().position(|waiting| class(waiting.priority) < class(priority));
         self.waiting.insert(at.unwrap_or(self.waiting.len()), utterance);
-        if self.waiting.len() > limits::SPEECH_WAITING_MAX {
+        if self.waiting.len() > limits::SPEECH_WAITING_MAX && !self.keeps_all {
             self.drop_oldest();
         }
         let cuts = priority == SpeechPriority::Important && self.speaking.is_some_and(|now| now < priority);
@@ -64,6 +66,17 @@ impl SpeechQueue {
 
     pub fn is_speaking(&self) -> bool {
         self.speaking.is_some()
+    }
+
+    /// From here on nothing is discarded. The caller takes an event only if there is room, so the queue is bounded by the
+    /// utterances of one event.
+    pub fn keep_all(&mut self) {
+        self.keeps_all = true;
+    }
+
+    /// Whether there is room for the utterances of another event of a session that has ended.
+    pub fn has_room(&self) -> bool {
+        self.waiting.len() < limits::SPEECH_HISTORY_WAITING_MAX
     }
 
     pub fn is_empty(&self) -> bool {
@@ -162,6 +175,19 @@ mod tests {
         assert_eq!(spoken(&mut queue), ["keys"]);
         assert_eq!(queue.skipped(), 2);
         assert!(!queue.silence(), "nothing is spoken");
+    }
+
+    #[test]
+    fn a_queue_that_keeps_all_discards_nothing_and_reports_when_it_has_room() {
+        let mut queue = SpeechQueue::default();
+        queue.keep_all();
+        assert!(queue.has_room());
+        for number in 0..2 * limits::SPEECH_WAITING_MAX {
+            assert!(!queue.push(utterance(Text, &number.to_string(), 1)));
+        }
+        assert!(!queue.has_room());
+        assert_eq!((spoken(&mut queue).len(), queue.skipped()), (2 * limits::SPEECH_WAITING_MAX, 0));
+        assert!(queue.has_room());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use recount_aaep::wire::SessionId;
 
-use super::held_text::HeldText;
+use super::held_text::{HeldText, ReadyText};
+use super::utterance::SpeechSubject;
 use crate::limits;
 
 /// How a session ended.
@@ -25,9 +26,33 @@ pub(super) struct NarratedSession {
     pub(super) doing: String,
     pub(super) language: String,
     pub(super) held: HeldText,
+    /// The last output, if it is spoken when the run ends.
+    pub(super) answer: HeldAnswer,
+    /// What the last prompt was, for the sentence with its outcome.
+    pub(super) prompted: SpeechSubject,
     /// It left `awaiting_input` with several open prompts: the next event shows whether some are still open.
     pub(super) has_left_prompts: bool,
     pub(super) end: Option<SessionEnd>,
+}
+
+/// An output that is held until its run ends.
+#[derive(Debug, Default)]
+pub(super) struct HeldAnswer {
+    pub(super) parts: Vec<ReadyText>,
+    bytes: usize,
+    /// Whether the rest was not kept.
+    pub(super) is_cut: bool,
+}
+
+impl HeldAnswer {
+    pub(super) fn push(&mut self, ready: ReadyText) {
+        let bytes = ready.0.byte_len();
+        self.is_cut |= self.bytes + bytes > limits::HELD_ANSWER_BYTES_MAX;
+        if !self.is_cut {
+            self.bytes += bytes;
+            self.parts.push(ready);
+        }
+    }
 }
 
 /// The sessions, limited: the oldest ended session is removed first, otherwise the oldest.
@@ -54,6 +79,8 @@ impl NarratedSessions {
             doing: String::new(),
             language: "en".to_owned(),
             held: HeldText::default(),
+            answer: HeldAnswer::default(),
+            prompted: SpeechSubject::Run,
             has_left_prompts: false,
             end: None,
         });

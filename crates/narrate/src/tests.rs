@@ -86,6 +86,7 @@ fn written(effects: Vec<NarratorEffect>) -> Vec<String> {
             format!("send {} {}", message["type"].as_str().unwrap(), value.unwrap())
         }
         NarratorEffect::Ended { session, end } => format!("ended {session} {end:?}"),
+        NarratorEffect::Signal(signal) => format!("signal {signal:?}"),
         NarratorEffect::Quit => "quit".to_owned(),
     };
     effects.into_iter().map(write).collect()
@@ -102,7 +103,7 @@ fn events_are_spoken_by_urgency_and_level() {
     let done = json!({"tool": "shell_exec", "status": "success", "summary_normal": "shell_exec is done"});
     let failed = json!({"tool": "shell_exec", "status": "error", "error_message": "no such file"});
     let errored = json!({"urgency": "critical", "error_category": "permanent", "summary_normal": "It failed.",
-        "remediation_hint": "Check the key."});
+        "summary_terse": "Failed.", "remediation_hint": "Check the key."});
     let chunk = json!({"chunk": "All good.\nReally. ", "position": 0, "complete": false, "coalesce_hint": "sentence"});
     let handoff = json!({"urgency": "critical", "reason": "too hard", "target_kind": "human"});
     let wake = json!({"summary_normal": "A thing.", "x": 1});
@@ -115,8 +116,23 @@ fn events_are_spoken_by_urgency_and_level() {
         (Normal, "tool.completed", &done, vec!["Text: shell_exec is done"]),
         (Terse, "tool.completed", &done, vec![]),
         (Terse, "tool.completed", &failed, vec!["Text: shell_exec: no such file."]),
-        (Normal, "state.changed", &state("idle", "thinking", "Thinking."), vec!["Progress: Thinking."]),
+        (Detailed, "state.changed", &state("idle", "thinking", "Thinking."), vec!["Progress: Thinking."]),
+        // A state is repeated by the events that follow, but the end of a prompt is in no other event.
+        (Normal, "state.changed", &state("idle", "thinking", "Thinking."), vec![]),
+        (Normal, "state.changed", &state("thinking", "awaiting_input", "Waiting."), vec![]),
+        (
+            Normal,
+            "state.changed",
+            &state("awaiting_input", "thinking", "Rejected by ana."),
+            vec!["Progress: Rejected by ana."],
+        ),
         (Terse, "state.changed", &state("idle", "thinking", "Thinking."), vec![]),
+        (
+            Brief,
+            "state.changed",
+            &state("awaiting_input", "thinking", "Rejected by ana."),
+            vec!["Progress: Rejected by ana."],
+        ),
         (
             Normal,
             "state.changed",
@@ -188,7 +204,7 @@ fn held_output_is_spoken_before_later_events() {
     assert_eq!(stage.hear(1, "output.streaming", piece("I will del")), [] as [&str; 0]);
     assert_eq!(
         stage.hear(1, "state.changed", state("writing_output", "thinking", "Thinking.")),
-        ["Progress: Thinking."]
+        [] as [&str; 0]
     );
     let spoken = stage.asks("rpl_1");
     assert_eq!(spoken[..2], ["Text: I will del", "Important: Delete old? It is gone."]);
@@ -198,14 +214,14 @@ fn held_output_is_spoken_before_later_events() {
 fn a_prompt_is_read_with_its_keys_and_answered_by_one() {
     let keys = "Message: Press y to approve, n to reject. 5 minutes left, then it is rejected.";
     for (pressed, expected) in [
-        ("y", vec!["cut", "Message: Approved.", "send confirmation.reply \"accept\""]),
-        ("n", vec!["cut", "Message: Rejected.", "send confirmation.reply \"reject\""]),
+        ("y", vec!["cut", "Message: Approval sent.", "send confirmation.reply \"accept\""]),
+        ("n", vec!["cut", "Message: Rejection sent.", "send confirmation.reply \"reject\""]),
         ("a", vec!["cut", "Message: Press y to approve, n to reject."]),
         (
             "yy",
             vec![
                 "cut",
-                "Message: Approved.",
+                "Message: Approval sent.",
                 "send confirmation.reply \"accept\"",
                 "cut",
                 "Message: No prompt is open.",
@@ -250,12 +266,20 @@ fn grave_calls_are_approved_only_with_a_second_key() {
         (
             grave("low", true),
             "y\n",
-            vec!["cut", confirm, "cut", "Message: Approved.", "send confirmation.reply \"accept\""],
+            vec!["cut", confirm, "cut", "Message: Approval sent.", "send confirmation.reply \"accept\""],
         ),
         (grave("high", false), "yy", vec!["cut", confirm, "cut", back]),
         (grave("low", true), "y y", vec!["cut", confirm, "cut", back, "cut", confirm]),
-        (grave("low", true), "n", vec!["cut", "Message: Rejected.", "send confirmation.reply \"reject\""]),
-        (grave("low", false), "y", vec!["cut", "Message: Approved.", "send confirmation.reply \"accept\""]),
+        (
+            grave("low", true),
+            "n",
+            vec!["cut", "Message: Rejection sent.", "send confirmation.reply \"reject\""],
+        ),
+        (
+            grave("low", false),
+            "y",
+            vec!["cut", "Message: Approval sent.", "send confirmation.reply \"accept\""],
+        ),
     ] {
         let mut stage = Stage::one();
         stage.hear(1, "awaiting.confirmation", fields.clone());
@@ -329,7 +353,7 @@ fn a_second_prompt_waits_until_the_first_is_answered() {
         effects[..4],
         [
             "cut",
-            "Message: Approved.",
+            "Message: Approval sent.",
             "send confirmation.reply \"accept\"",
             "Important: Delete old? It is gone."
         ]
@@ -339,6 +363,59 @@ fn a_second_prompt_waits_until_the_first_is_answered() {
     assert_eq!(stage.press("y")[1], changed);
     stage.now_ms += crate::limits::PROMPT_SWITCH_MS;
     assert_eq!(stage.press("n")[2], "send confirmation.reply \"reject\"");
+}
+
+/// The tokens of a subscription end with it. The producer emits open prompts again with new ones.
+#[test]
+fn a_new_subscription_replaces_the_prompts_of_the_former() {
+    let subscribe = |stage: &mut Stage, id: &str| {
+        stage.narrator.subscribed(None);
+        stage.narrator.subscribed(Some(SubscriptionId::new(id).unwrap()));
+    };
+    let mut stage = Stage::one();
+    stage.asks("rpl_1");
+    subscribe(&mut stage, "sub_1");
+    assert_eq!(current(&stage), "rpl_1", "the same subscription goes on");
+    subscribe(&mut stage, "sub_2");
+    assert_eq!(stage.press("y"), ["cut", "Message: No prompt is open."]);
+    assert!(stage.asks("rpl_2")[0].starts_with("Important: Delete old?"));
+    assert_eq!(stage.press("y").last().unwrap(), "send confirmation.reply \"accept\"");
+    // An answer that is being typed was for the former prompt.
+    stage.hear(2, "awaiting.clarification", question(&[], Value::Null));
+    stage.press("aIn Rome");
+    subscribe(&mut stage, "sub_3");
+    assert_eq!(stage.press("\n"), ["Message: The prompt is closed. Nothing was sent."]);
+}
+
+/// The protocol has no acknowledgement: only events show that a reply decided something.
+#[test]
+fn a_reply_that_decides_nothing_does_not_sound_like_success() {
+    let nothing = "Important: Your reply had no effect. The prompt is still open.";
+    let mut stage = Stage::one();
+    stage.asks("rpl_1");
+    for (key, spoken) in [("y", "Message: Approval sent."), ("n", "Message: Rejection sent.")] {
+        assert_eq!(stage.press(key)[1], spoken);
+        let due = stage.now_ms + crate::limits::REPLY_EFFECT_WAIT_MS;
+        assert_eq!(stage.narrator.next_due_ms(), Some(due));
+        assert_eq!(written(stage.narrator.quiet(due - 1)), [] as [&str; 0]);
+        stage.now_ms = due;
+        assert_eq!(written(stage.narrator.quiet(due)), [nothing]);
+        assert_eq!(stage.narrator.next_due_ms(), None);
+        assert_eq!(current(&stage), "rpl_1", "it can be answered again");
+    }
+    // Without a connection nothing is known; afterwards it counts again.
+    stage.press("y");
+    stage.narrator.subscribed(None);
+    assert_eq!(stage.narrator.next_due_ms(), None);
+    stage.narrator.subscribed(Some(SubscriptionId::new("sub_1").unwrap()));
+    stage.hear(1, "state.changed", state("awaiting_input", "calling_tool", "Approved by ana."));
+    assert_eq!(stage.narrator.next_due_ms(), None, "the reply had an effect");
+
+    let mut stage = Stage::one();
+    stage.hear(1, "awaiting.clarification", question(&["yes_no"], Value::Null));
+    stage.now_ms += 86_000;
+    assert_eq!(stage.press("y")[1], "Message: Answer sent: yes.");
+    assert_eq!(stage.narrator.next_due_ms(), None, "its default applies before");
 }
 
 #[test]
@@ -414,13 +491,15 @@ fn keys_that_need_no_prompt() {
         ["cut", "Message: Nothing has happened yet.", "Message: No prompt is open."]
     );
     stage.hear(1, "session.started", json!({"summary_normal": "Started."}));
+    stage.hear(1, "tool.invoked", json!({"tool": "shell_exec", "summary_normal": "Using shell_exec."}));
+    // A state that is not spoken is still what the run does.
     stage.hear(1, "state.changed", state("idle", "thinking", "Thinking."));
     for (pressed, expected) in [
         (" ", vec!["silence"]),
         ("s", vec!["silence"]),
-        ("r", vec!["cut", "Message: Thinking."]),
-        ("2r", vec!["cut", "Message: Started.", "Message: Thinking."]),
-        ("99r", vec!["cut", "Message: Started.", "Message: Thinking."]),
+        ("r", vec!["cut", "Message: Using shell_exec."]),
+        ("2r", vec!["cut", "Message: Started.", "Message: Using shell_exec."]),
+        ("99r", vec!["cut", "Message: Started.", "Message: Using shell_exec."]),
         ("w", vec!["cut", "Message: Thinking.", "Message: No prompt is open."]),
         ("q", vec!["quit"]),
         ("\n\u{1b}\u{7f}", vec![]),
@@ -490,10 +569,7 @@ fn sessions_are_named_when_there_are_several() {
     let started = |text: &str| json!({"summary_normal": text});
     assert_eq!(stage.hear(1, "session.started", started("One.")), ["Text: Run 1: One."]);
     assert_eq!(stage.hear(2, "session.started", started("Two.")), ["Text: Run 2: Two."]);
-    assert_eq!(
-        stage.hear(2, "state.changed", state("idle", "thinking", "Thinking.")),
-        ["Progress: Thinking."]
-    );
+    assert_eq!(stage.hear(2, "state.changed", state("idle", "thinking", "Thinking.")), [] as [&str; 0]);
     assert_eq!(stage.asks("rpl_1")[0], "Important: Run 1: Delete old? It is gone.");
     assert_eq!(
         stage.press("w"),
@@ -517,12 +593,12 @@ fn nothing_is_sent_without_a_subscription_and_a_failed_reply_can_be_repeated() {
         stage.press("y"),
         ["cut", "Message: Not sent: no connection. Press the key again after reconnecting."]
     );
-    stage.narrator.subscribed(Some(SubscriptionId::new("sub_2").unwrap()));
+    stage.narrator.subscribed(Some(SubscriptionId::new("sub_1").unwrap()));
     let effects = stage.narrator.press(NarratorKey::Char('y'), NOW_MS, 0);
     let Some(NarratorEffect::Send(sent)) = effects.last() else { panic!("it is sent") };
     let Outgoing::Message(message) = sent else { panic!("a message") };
     let recount_aaep::Message::ConfirmationReply(reply) = &**message else { panic!("a reply") };
-    assert_eq!((reply.subscription_id.as_str(), reply.timestamp.millis()), ("sub_2", 1_779_632_540_000));
+    assert_eq!((reply.subscription_id.as_str(), reply.timestamp.millis()), ("sub_1", 1_779_632_540_000));
     assert_eq!(stage.press("y")[1], "Message: No prompt is open.");
     assert_eq!(
         written(stage.narrator.not_sent(sent, "no answer")),
@@ -542,12 +618,161 @@ fn all_state_of_the_narrator_is_bounded() {
     assert_eq!(narrator.history.len(), crate::limits::NARRATED_HISTORY_MAX);
     assert_eq!(narrator.prompts.open().count(), crate::limits::NARRATED_PROMPTS_MAX);
     assert!(narrator.sessions.active().count() <= crate::limits::NARRATED_SESSIONS_MAX);
-    assert!(
-        narrator
-            .history
-            .iter()
-            .all(|spoken| spoken.text.chars().count() < crate::limits::UTTERANCE_CHARS_MAX + 20)
+}
+
+/// A long text is spoken whole, in several utterances, and repeated whole.
+#[test]
+fn nothing_of_a_long_text_is_left_out() {
+    let words = "word ".repeat(1_000);
+    let mut stage = Stage::one();
+    let spoken = stage.hear(1, "session.started", json!({ "summary_normal": words }));
+    let whole = |spoken: &[String], priority: &str| {
+        let texts = spoken.iter().map(|piece| piece.strip_prefix(priority).unwrap().trim());
+        texts.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!((spoken.len(), whole(&spoken, "Text:")), (3, words.trim().to_owned()));
+    let again = stage.press("r");
+    assert_eq!(whole(&again[1..], "Message:"), words.trim());
+}
+
+/// What an utterance is about, for printed lines that can be searched.
+#[test]
+fn every_utterance_has_a_subject() {
+    let mut stage = Stage::one();
+    let mut subjects = Vec::new();
+    for (kind, fields) in [
+        ("session.started", json!({"summary_normal": "Started."})),
+        ("output.streaming", json!({"chunk": "Hello.", "position": 0, "complete": true})),
+        ("tool.invoked", json!({"tool": "ls", "summary_normal": "Using ls."})),
+        (
+            "awaiting.confirmation",
+            json!({"urgency": "critical", "action": "Delete.", "consequence": "Cannot be undone.", "reply_token": "rpl_1",
+                "timeout_seconds": 60, "default_decision": "reject"}),
+        ),
+        ("state.changed", state("awaiting_input", "thinking", "Rejected by ana.")),
+        ("awaiting.clarification", question(&[], Value::Null)),
+        ("state.changed", state("awaiting_input", "thinking", "ana answered.")),
+        ("handoff.requested", json!({"urgency": "critical", "reason": "too hard", "target_kind": "human"})),
+        ("session.errored", json!({"urgency": "critical", "error_category": "permanent"})),
+    ] {
+        let event = stage.event(1, kind, fields);
+        for effect in stage.narrator.hear(&event, NOW_MS) {
+            let NarratorEffect::Speak(spoken) = effect else { continue };
+            subjects.push(spoken.subject.label());
+        }
+    }
+    let expected = "run agent tool permission narrator permission question narrator question handoff error";
+    assert_eq!(subjects.join(" "), expected);
+}
+
+/// Choices are spoken once, with their numbers, and an action once, although the summary has no marks around its code.
+#[test]
+fn actions_and_choices_are_spoken_once() {
+    let mut stage = Stage::one();
+    let spoken = stage.hear(1, "awaiting.confirmation", json!({"urgency": "critical", "action": "Run `rm -r old`.",
+        "consequence": "Deletes files.", "reply_token": "rpl_1", "timeout_seconds": 300, "default_decision": "reject",
+        "summary_normal": "Run rm -r old. Deletes files. Allow this?"}));
+    assert_eq!(spoken[0], "Important: Run rm -r old. Deletes files. Allow this?");
+    stage.press("n");
+    let choices = json!([{"value": "a", "label": "plain text"}, {"value": "b", "label": "Markdown"}]);
+    let mut fields = question(&["multiple_choice"], choices);
+    fields["summary_normal"] = json!("Which format? Choose one of: plain text; Markdown.");
+    fields["question"] = json!("Which format?");
+    fields["context"] = json!("The report is done.");
+    let spoken = stage.hear(2, "awaiting.clarification", fields.clone());
+    assert_eq!(spoken[0], "Important: Which format? 1: plain text. 2: Markdown.");
+    let mut stage = Stage::new(SpeechLevel::Detailed, false);
+    fields["summary_detailed"] =
+        json!("The report is done. Which format? Choose one of: plain text; Markdown.");
+    let spoken = stage.hear(2, "awaiting.clarification", fields);
+    assert_eq!(spoken[0], "Important: The report is done. Which format? 1: plain text. 2: Markdown.");
+}
+
+#[test]
+fn markdown_is_spoken_as_text() {
+    let markdown = "# Result\n\nAll **3** pass.\n- one\n- [x] two\n- [ ] three\n\n| file | lines |\n|---|---|\n\
+                    | a.txt | 12 |\n\n```rust\nfn main() {\n    hi();\n}\n```\nDone.";
+    let output = json!({"chunk": markdown, "position": 0, "complete": true, "content_type": "text/markdown"});
+    let expected = [
+        "Text: Heading: Result",
+        "Text: All 3 pass.",
+        "Text: one",
+        "Text: Done: two",
+        "Text: To do: three",
+        "Text: file: a.txt, lines: 12.",
+        "Text: Code, rust, 3 lines.",
+        "Text: fn main() {\n    hi();\n}",
+        "Text: Done.",
+    ];
+    assert_eq!(Stage::one().hear(1, "output.streaming", output.clone()), expected);
+    let terse = Stage::new(SpeechLevel::Terse, false).hear(1, "output.streaming", output);
+    assert_eq!(terse[5..], ["Text: file: a.txt, lines: 12.", "Text: Code, rust, 3 lines.", "Text: Done."]);
+}
+
+/// The prompts of a run that has ended are facts: nothing waits for an answer, and nothing interrupts.
+#[test]
+fn prompts_of_an_ended_run_are_read_as_history() {
+    let mut stage = Stage::one();
+    let options = NarratorOptions { is_history: true, has_signals: true, ..NarratorOptions::default() };
+    stage.narrator = stage.narrator.with_options(options);
+    stage.narrator.subscribed(Some(SubscriptionId::new("sub_1").unwrap()));
+    let [past] = &stage.asks("rpl_1")[..] else { panic!("one line") };
+    assert!(past.starts_with("Text: Permission was requested: Delete old. It is"), "{past}");
+    assert_eq!(stage.press("y"), ["cut", "Message: No prompt is open."]);
+    let settled = stage.hear(1, "state.changed", state("awaiting_input", "thinking", "ana approved it."));
+    assert_eq!(settled, ["Progress: ana approved it."]);
+    let past = stage.hear(1, "awaiting.clarification", question(&["yes_no"], Value::Null));
+    assert_eq!(past, ["Text: The agent had a question: Where?"]);
+    let errored =
+        json!({"urgency": "critical", "error_category": "permanent", "summary_normal": "It failed."});
+    assert_eq!(stage.hear(1, "session.errored", errored), ["Text: It failed.", "ended sess_1 Errored"]);
+}
+
+/// Output is spoken when the session ends: the last one, whole. Prompts are not held.
+#[test]
+fn the_answer_is_spoken_at_the_end() {
+    let mut stage = Stage::new(SpeechLevel::Brief, false);
+    stage.narrator = stage.narrator.with_options(NarratorOptions { is_at_end: true, ..Default::default() });
+    let piece = |id: &str, chunk: &str, position: u64| {
+        json!({"chunk": chunk, "position": position,
+        "complete": position > 0, "output_id": id, "content_type": "text/markdown"})
+    };
+    assert_eq!(stage.hear(1, "output.streaming", piece("out_1", "I look.", 0)), [""; 0]);
+    assert!(stage.asks("rpl_1")[0].starts_with("Important: Delete old?"));
+    assert_eq!(stage.hear(1, "output.streaming", piece("out_2", "# All\n", 0)), [""; 0]);
+    assert_eq!(stage.hear(1, "output.streaming", piece("out_2", "Two pass.", 6)), [""; 0]);
+    assert_eq!(
+        stage.hear(1, "session.completed", json!({"summary_normal": "Finished."})),
+        ["Text: Heading: All", "Text: Two pass.", "Text: Finished.", "ended sess_1 Completed"]
     );
+    let long = "word ".repeat(crate::limits::HELD_ANSWER_BYTES_MAX / 5 + 1);
+    stage.hear(2, "output.streaming", piece("out_3", "Short.", 0));
+    stage.hear(2, "output.streaming", piece("out_3", &long, 6));
+    let end =
+        stage.hear(2, "session.cancelled", json!({"cancelled_by": "user", "summary_normal": "Cancelled."}));
+    let cut = "Text: The answer is longer. recount show prints all of it.";
+    assert_eq!(end, ["Text: Short.", cut, "Text: Cancelled.", "ended sess_2 Cancelled"]);
+}
+
+#[test]
+fn sounds_are_requested_only_on_demand() {
+    let mut stage = Stage::one();
+    stage.narrator = stage.narrator.with_options(NarratorOptions { has_signals: true, ..Default::default() });
+    let mut signals = Vec::new();
+    signals.extend(stage.asks("rpl_1"));
+    signals.extend(stage.asks("rpl_2"));
+    for (kind, fields) in [
+        ("handoff.requested", json!({"urgency": "critical", "reason": "too hard", "target_kind": "human"})),
+        ("session.completed", json!({"summary_normal": "Finished."})),
+        ("session.errored", json!({"urgency": "critical", "error_category": "permanent"})),
+        ("session.cancelled", json!({"cancelled_by": "user"})),
+    ] {
+        let session = 1 + signals.len() as u32;
+        signals.extend(stage.hear(session, kind, fields));
+    }
+    signals.retain(|line| line.starts_with("signal"));
+    let expected = ["NeedsYou", "NeedsYou", "NeedsYou", "Finished", "Failed", "Failed"];
+    assert_eq!(signals, expected.map(|name| format!("signal {name}")));
 }
 
 /// A producer that falls silent within a sentence leaves nothing unspoken.

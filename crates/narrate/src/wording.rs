@@ -2,6 +2,7 @@
 //!
 //! Output text is in `held_text`. Start with [`of_event`]; [`line`] cleans any text for speech.
 
+use recount_aaep::markdown::MarkdownPart;
 use recount_aaep::wire::{
     AwaitingClarification, AwaitingConfirmation, Progress, SessionErrored, Summaries, ToolCompleted, Urgency,
 };
@@ -11,6 +12,9 @@ use super::level::SpeechLevel;
 use super::phrases::{PhraseKey, Phrases};
 use super::utterance::SpeechPriority;
 use crate::limits;
+
+/// The state in which a prompt is open.
+pub(super) const AWAITING: &str = "awaiting_input";
 
 /// The priority and text of an event at a level; `None` if it is not spoken.
 pub(super) fn of_event(
@@ -22,6 +26,11 @@ pub(super) fn of_event(
     if !is_spoken(event, priority, level) {
         return None;
     }
+    text_of(event, level, phrases).map(|text| (priority, text))
+}
+
+/// The text of an event at a level, whether it is spoken or not.
+pub(super) fn text_of(event: &Event, level: SpeechLevel, phrases: &Phrases) -> Option<String> {
     let text = match &event.body {
         Body::AwaitingConfirmation(prompt) => {
             with_spoken_layout(&confirmation(&event.summaries, prompt, level), phrases)
@@ -34,7 +43,46 @@ pub(super) fn of_event(
         },
     };
     let text = line(&text);
-    (!text.is_empty()).then_some((priority, text))
+    (!text.is_empty()).then_some(text)
+}
+
+/// A prompt of a run that has ended, as a fact; `None` for other events.
+pub(super) fn past_prompt(event: &Event, phrases: &Phrases) -> Option<String> {
+    let (key, text) = match &event.body {
+        Body::AwaitingConfirmation(prompt) => {
+            let action = without_outer_ticks(&prompt.action);
+            (PhraseKey::PastPermission, with_parts("", &[&action, &prompt.consequence]))
+        }
+        Body::AwaitingClarification(prompt) => (PhraseKey::PastQuestion, sentence(&prompt.question)),
+        _ => return None,
+    };
+    let text = line(&with_spoken_layout(&text, phrases));
+    Some(phrases.render(key, &[("text", (&text).into())]))
+}
+
+/// The texts of a part of an answer. The lines of code are read only at higher levels.
+pub(super) fn of_part(part: &MarkdownPart, level: SpeechLevel, phrases: &Phrases) -> Vec<String> {
+    let about = |key, text: &str| phrases.render(key, &[("text", line(text).as_str().into())]);
+    let text = match part {
+        MarkdownPart::Text(text) => line(text),
+        MarkdownPart::Heading(text) => about(PhraseKey::Heading, text),
+        MarkdownPart::Task { is_done: true, text } => about(PhraseKey::TaskDone, text),
+        MarkdownPart::Task { is_done: false, text } => about(PhraseKey::TaskOpen, text),
+        MarkdownPart::Code { language, lines } => {
+            let count = ("count", (lines.len() as u64).into());
+            let announced = match line(language).as_str() {
+                "" => phrases.render(PhraseKey::CodePlain, &[count]),
+                language => phrases.render(PhraseKey::Code, &[("language", language.into()), count]),
+            };
+            let mut texts = vec![announced];
+            if level >= SpeechLevel::Normal {
+                let is_text = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+                texts.push(lines.join("\n").chars().filter(is_text).collect());
+            }
+            return texts;
+        }
+    };
+    Some(text).filter(|text| !text.is_empty()).into_iter().collect()
 }
 
 fn priority(event: &Event) -> SpeechPriority {
@@ -50,7 +98,10 @@ fn priority(event: &Event) -> SpeechPriority {
 fn is_spoken(event: &Event, priority: SpeechPriority, level: SpeechLevel) -> bool {
     let ends_or_begins = matches!(event.body, Body::SessionStarted(_))
         || event.kind().is_some_and(recount_aaep::Kind::is_terminal);
-    if priority == SpeechPriority::Important || ends_or_begins {
+    // The end of a prompt is in no other event.
+    let ends_prompt = matches!(&event.body, Body::StateChanged(change)
+        if change.from_state == AWAITING && change.to_state != AWAITING);
+    if priority == SpeechPriority::Important || ends_or_begins || ends_prompt {
         return true;
     }
     match level {
@@ -61,7 +112,11 @@ fn is_spoken(event: &Event, priority: SpeechPriority, level: SpeechLevel) -> boo
                 && !matches!(event.body, Body::ProgressUpdated(_))
                 && !matches!(&event.body, Body::ToolCompleted(done) if succeeded(done))
         }
-        SpeechLevel::Normal | SpeechLevel::Detailed => true,
+        // What a state is about is in the events that follow.
+        SpeechLevel::Normal => {
+            priority != SpeechPriority::Progress || !matches!(&event.body, Body::StateChanged(_))
+        }
+        SpeechLevel::Detailed => true,
     }
 }
 
@@ -75,18 +130,25 @@ fn confirmation(summaries: &Summaries, prompt: &AwaitingConfirmation, level: Spe
     with_parts(summary, &[&prompt.action, &prompt.consequence])
 }
 
+/// The choices are spoken once, with their numbers, although the summary may contain them.
 fn clarification(summaries: &Summaries, prompt: &AwaitingClarification, level: SpeechLevel) -> String {
     let summary = summaries.at(&level.max(SpeechLevel::Normal).verbosity()).unwrap_or_default();
-    let mut text = with_parts(summary, &[&prompt.question]);
+    let mut choices = prompt.choices.iter().flatten().peekable();
+    let has_choices = choices.peek().is_some() && choices.all(|choice| summary.contains(choice.label.trim()));
+    let mut text = match &prompt.context {
+        _ if !has_choices => with_parts(summary, &[&prompt.question]),
+        Some(context) if summary.contains(context.trim()) => with_parts("", &[context, &prompt.question]),
+        _ => with_parts("", &[&prompt.question]),
+    };
     for (at, choice) in prompt.choices.iter().flatten().enumerate() {
         text.push_str(&format!(" {}: {}", at + 1, sentence(&choice.label)));
     }
     text
 }
 
-/// Followed by the advice.
+/// Never shortened to less than the reason, and followed by the advice.
 fn errored(summaries: &Summaries, error: &SessionErrored, level: SpeechLevel, phrases: &Phrases) -> String {
-    let summary = summaries.at(&level.verbosity()).map(str::to_owned);
+    let summary = summaries.at(&level.max(SpeechLevel::Normal).verbosity()).map(str::to_owned);
     let summary = summary.unwrap_or_else(|| phrases.plain(PhraseKey::SessionFailed));
     let hint = error.remediation_hint.as_deref();
     with_parts(&summary, hint.as_slice())
@@ -94,8 +156,10 @@ fn errored(summaries: &Summaries, error: &SessionErrored, level: SpeechLevel, ph
 
 /// The text with its line ends and long runs of blanks in words: both change what a command does, and speech has no sound for them.
 fn with_spoken_layout(text: &str, phrases: &Phrases) -> String {
+    let tick = format!(" [{}] ", phrases.plain(PhraseKey::Backtick));
+    let text = text.trim().replace('`', &tick);
     let mut spoken = String::with_capacity(text.len());
-    let mut rest = text.trim();
+    let mut rest = text.as_str();
     while let Some(start) = rest.find(char::is_whitespace) {
         let (before, from) = rest.split_at(start);
         let run = &from[..from.find(|c: char| !c.is_whitespace()).unwrap_or(from.len())];
@@ -116,12 +180,24 @@ fn with_spoken_layout(text: &str, phrases: &Phrases) -> String {
     spoken + rest
 }
 
+/// A text without the marks around its code: of several, those within may be part of a command.
+fn without_outer_ticks(text: &str) -> String {
+    match (text.find('`'), text.rfind('`')) {
+        (Some(first), Some(last)) if first < last => {
+            [&text[..first], &text[first + 1..last], &text[last + 1..]].concat()
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// A summary, followed by the parts that it does not contain.
 fn with_parts(summary: &str, parts: &[&str]) -> String {
     let mut text = summary.to_owned();
     for part in parts {
-        let bare = part.trim_end().trim_end_matches('.');
-        if !text.contains(bare) {
+        let spoken = without_outer_ticks(part);
+        let is_in = |part: &str| text.contains(part.trim_end().trim_end_matches('.'));
+        if !is_in(part) && !is_in(&spoken) {
+            let part = spoken.as_str();
             let before = std::mem::take(&mut text);
             text = if before.is_empty() {
                 sentence(part)
@@ -195,7 +271,22 @@ fn progress(progress: &Progress, phrases: &Phrases) -> Option<String> {
     }
 }
 
-/// A text on one line, without control characters, of limited length; `…` replaces the rest.
+/// A text in pieces of limited length, divided between words where that is possible.
+pub(super) fn utterances(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some((end, _)) = rest.char_indices().nth(limits::UTTERANCE_CHARS_MAX) {
+        let end = rest[..end].rfind([' ', '\n']).filter(|blank| *blank > 0).unwrap_or(end);
+        pieces.push(&rest[..end]);
+        rest = rest[end..].trim_start();
+    }
+    if !rest.is_empty() {
+        pieces.push(rest);
+    }
+    pieces
+}
+
+/// A text on one line, without control characters.
 pub(super) fn line(text: &str) -> String {
     let words = text.split(|character: char| character.is_whitespace() || character.is_control());
     let mut line = String::new();
@@ -204,10 +295,6 @@ pub(super) fn line(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-    }
-    if let Some((end, _)) = line.char_indices().nth(limits::UTTERANCE_CHARS_MAX) {
-        line.truncate(end);
-        line.push('…');
     }
     line
 }
@@ -235,8 +322,37 @@ mod tests {
             ("cd /tmp\nrm x", "cd /tmp [new line] rm x"),
             (&format!("ls{}rm x", "\n \t".repeat(90)), "ls [90 new lines] rm x"),
             (&far, "ls; [6000 blanks] rm x"),
+            ("Run echo `rm x`.", "Run echo [backtick] rm x [backtick] ."),
         ] {
             assert_eq!(with_spoken_layout(text, phrases), spoken);
+        }
+    }
+
+    #[test]
+    fn marks_within_a_command_stay() {
+        for (action, spoken) in [
+            ("Run `ls`.", "Run ls."),
+            ("Run `echo `rm x``.", "Run echo `rm x`."),
+            ("Run ` ls.", "Run ` ls."),
+            ("Run.", "Run."),
+        ] {
+            assert_eq!(without_outer_ticks(action), spoken);
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_divided_between_words_and_nothing_is_lost() {
+        let most = limits::UTTERANCE_CHARS_MAX;
+        for (text, pieces) in [
+            (String::new(), 0),
+            ("word ".repeat(most / 5).trim_end().to_owned(), 1),
+            ("wörd ".repeat(most).trim_end().to_owned(), 5),
+            ("x".repeat(2 * most), 2),
+        ] {
+            let divided = utterances(&text);
+            assert_eq!(divided.len(), pieces);
+            assert!(divided.iter().all(|piece| piece.chars().count() <= most && !piece.ends_with(' ')));
+            assert_eq!(divided.concat().replace(' ', ""), text.replace(' ', ""));
         }
     }
 }

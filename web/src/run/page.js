@@ -7,7 +7,7 @@ import { visible, visibleJson } from '../../visible.js';
 import { onSetting, setting } from '../settings.js';
 import { CHANGES_A_RUN } from '../stream/hub.js';
 import { counted } from '../time.js';
-import { Sentences, announce, tell } from '../voice.js';
+import { Sentences, announce, announceParts, partsOf, tell } from '../voice.js';
 import { Actions } from './actions.js';
 import { ChangesView } from './changes.js';
 import { CostView } from './cost.js';
@@ -24,6 +24,8 @@ const JSON_LENGTH_MAX = 200_000;
 const VIEWS = [['', 'Transcript'], ['timeline', 'Timeline'], ['cost', 'Cost'], ['changes', 'Changes'], ['events', 'Events']];
 /** Up to which level a reader hears of a run. */
 const WISHES = { quiet: ALWAYS, answers: ANSWERS, everything: EVERYTHING };
+/** An answer up to this length is part of the sentence of the ending. */
+const ANSWER_LENGTH_MAX = 400;
 /** Tables are drawn anew at most this often while events come. */
 const TABLES_MS = 1000;
 
@@ -150,12 +152,23 @@ export class RunPage {
     const item = this.feed.fold.owners.get(event.sequence);
     if (event.type === 'turn.started') this.heardAnswer = false;
     if (item?.kind === 'text' && event.type.startsWith('assistant.text')) {
-      const words = wish >= ANSWERS ? this.sentences.next(item) : '';
-      if (words) this.heardAnswer = true;
-      announce(words);
+      const parts = wish >= ANSWERS ? this.sentences.next(item) : [];
+      if (parts.length > 0) this.heardAnswer = true;
+      announceParts(parts);
       return;
     }
     const message = spoken(event, item, () => this.summary());
+    if (message?.values.answer) {
+      const parts = partsOf(message.values.answer);
+      const [first] = parts;
+      // A short answer is part of the sentence; another is announced before it, whole.
+      if (parts.length === 1 && 'text' in first && first.text.length <= ANSWER_LENGTH_MAX) message.values.answer = first.text;
+      else {
+        announceParts(parts);
+        delete message.values.answer;
+        message.key = 'session-completed';
+      }
+    }
     if (message && message.level <= wish) tell(message.key, message.values, { urgent: message.urgent });
   }
 

@@ -13,6 +13,8 @@ export const EVERYTHING = 2;
 
 /** A sentence may follow it. @param {string} text */
 export const ended = (text) => (/[.!?…。؟:][)"'”’]?$/.test(text.trim()) ? text.trim() : `${text.trim()}.`);
+/** Without the marks around its code: of several, those within may be part of a command. @param {string} text */
+const withoutOuterTicks = (text) => text.replace(/^([^`]*)`(.*)`([^`]*)$/s, '$1$2$3');
 const withBy = (data) => ({ by: data.by ?? null });
 /** What was answered, however it was chosen. @param {any} response */
 const answerOf = (response) => (response === undefined || response === null ? '' : asText(response.choice ?? response.text ?? response.value ?? response));
@@ -36,7 +38,8 @@ function callEnded(call, data) {
   if (data.code === 'interrupted') return ['tool-interrupted', tool];
   if (call.state === 'cancelled') return ['tool-cancelled', tool];
   if (call.state === 'refused') return ['tool-refused', { ...tool, reason: asText(data.message) }];
-  return saying('tool-failed', 'tool-failed-plain', 'error', data.error ?? data.message, tool);
+  const error = asText(data.error ?? data.message);
+  return saying('tool-failed', 'tool-failed-plain', 'error', error && ended(error.replaceAll('`', '')), tool);
 }
 
 /** @type {Record<string, (data: any, item: any, run: any) => [number, string, Record<string, any>, boolean?] | null>} */
@@ -49,7 +52,7 @@ const MESSAGES = {
   },
   'run.failed': (data) => [ALWAYS, 'session-errored', { message: asText(data.message) || asText(data.code), code: asText(data.code) }, true],
   'run.cancelled': (data) => [ALWAYS, ...saying('session-cancelled', 'session-cancelled-plain', 'reason', data.reason)],
-  'run.throttled': ({ place, reason }) => [ANSWERS, 'throttled', { place, reason: asText(reason) }],
+  'run.throttled': ({ place, reason }) => [ANSWERS, 'throttled', { place, reason: asText(reason).replaceAll('_', ' ') }],
   'run.continued': ({ by }) => [ANSWERS, ...saying('continued-by', 'continued', 'by', by)],
   'gap.run_disconnected': () => [ANSWERS, 'disconnected', {}],
   'turn.failed': ({ message, will_retry: again }) => (again ? [ANSWERS, 'turn-retried', { message: asText(message) }]
@@ -108,7 +111,7 @@ export function promptMessage(kind, thing) {
       : thing.policy_reason ? ['consequence-by-rule', { reason: ended(asText(thing.policy_reason)) }] : ['consequence-unknown', {}];
     const action = asText(thing.action) || asText(thing.summary);
     const preview = asText(thing.preview);
-    return { key: irreversible ? 'confirmation-irreversible' : 'confirmation', values: { action: ended(action.replaceAll('`', '')), preview: action.includes(preview) ? '' : preview },
+    return { key: irreversible ? 'confirmation-irreversible' : 'confirmation', values: { action: ended(withoutOuterTicks(action)), preview: action.includes(preview) ? '' : preview },
       parts: { consequence, ...(action ? {} : { action: ['action-unknown', { tool: asText(thing.kind) }] }) } };
   }
   if (kind === 'clarification') {

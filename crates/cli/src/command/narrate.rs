@@ -2,6 +2,7 @@
 //!
 //! Here are the options and the subscription. The loop is in `stage`, speech in `voice`, keys in `keyboard`.
 
+mod bell;
 mod keyboard;
 mod stage;
 mod voice;
@@ -12,7 +13,7 @@ use recount_aaep::wire::{Boundary, Capabilities, SubscriptionRequest};
 use recount_aaep_client::link::{Dial, Surface, Target};
 use recount_narrate::listener::EventListener;
 use recount_narrate::ssip::{SsipClient, VoiceSettings};
-use recount_narrate::{Narrator, Phrases, SpeechLevel};
+use recount_narrate::{Narrator, NarratorOptions, Phrases, SpeechLevel};
 use recount_world::World;
 use serde_json::{Map, Value};
 
@@ -39,9 +40,15 @@ pub(super) struct Narrate {
     /// Speak only prompts, errors, and the start and end of runs
     #[arg(long, conflicts_with = "verbosity")]
     brief: bool,
-    /// Level of detail to speak
-    #[arg(long, value_enum, default_value_t = Amount::Normal)]
-    verbosity: Amount,
+    /// Speak only prompts and errors while a run works, and its answer when it ends
+    #[arg(long)]
+    at_end: bool,
+    /// Ring the terminal bell: twice when a run needs you, once when it finishes, three times when it fails
+    #[arg(long)]
+    bell: bool,
+    /// Level of detail to speak; default: normal, with --at-end brief
+    #[arg(long, value_enum)]
+    verbosity: Option<Amount>,
     /// Languages to speak, such as ar or en-GB; the preferred one first, separated by commas
     #[arg(long, value_name = "TAGS", value_delimiter = ',', default_value = "en-US")]
     language: Vec<String>,
@@ -74,16 +81,24 @@ impl Narrate {
     }
 
     async fn narrate(mut self, invocation: Invocation) -> Result<(), Failure> {
+        let mut options =
+            NarratorOptions { is_history: false, is_at_end: self.at_end, has_signals: self.bell };
         if let Some(run) = &mut self.run {
-            *run = ids::full(&invocation.client()?, IdKind::Run, run).await?;
+            let client = invocation.client()?;
+            *run = ids::full(&client, IdKind::Run, run).await?;
+            // An unknown run is reported by the subscription.
+            options.is_history = client.get_run(run).await.is_ok_and(|run| run.ended_at.is_some());
         }
         let level = self.level();
         let dial = self.dial(&invocation, level)?;
         let world = World::real();
         let voice = self.voice(invocation.json).await;
         let (mut listener, ends) = EventListener::new(&world, dial);
-        let narrator = Narrator::new(level, self.all, Phrases::of(&self.language));
+        let narrator = Narrator::new(level, self.all, Phrases::of(&self.language)).with_options(options);
         let mut stage = Stage::new(world, narrator, voice, ends, !self.all)?;
+        if options.is_history {
+            stage.read_history();
+        }
         let outcome = tokio::select! {
             biased;
             outcome = stage.run() => outcome,
@@ -97,11 +112,11 @@ impl Narrate {
 
     fn level(&self) -> SpeechLevel {
         match self.verbosity {
-            _ if self.brief => SpeechLevel::Brief,
-            Amount::Brief => SpeechLevel::Brief,
-            Amount::Terse => SpeechLevel::Terse,
-            Amount::Normal => SpeechLevel::Normal,
-            Amount::Detailed => SpeechLevel::Detailed,
+            None if self.brief || self.at_end => SpeechLevel::Brief,
+            Some(Amount::Brief) => SpeechLevel::Brief,
+            Some(Amount::Terse) => SpeechLevel::Terse,
+            None | Some(Amount::Normal) => SpeechLevel::Normal,
+            Some(Amount::Detailed) => SpeechLevel::Detailed,
         }
     }
 

@@ -35,8 +35,10 @@ const TODOS_MAX: usize = 30;
 /// Turns events into text for a terminal or a pipe.
 pub(crate) struct Live {
     paint: Paint,
-    /// Whether signs such as `▸` are left out.
+    /// Whether signs such as `▸` are left out, and lines begin with what they are about.
     is_plain: bool,
+    /// What the lines that are printed now are about, in plain output.
+    subject: &'static str,
     width: Option<usize>,
     flow: Flow,
     /// What is waited for.
@@ -115,6 +117,7 @@ impl Live {
         Live {
             paint,
             is_plain: false,
+            subject: "",
             width: None,
             flow: Flow::default(),
             busy: Busy::Nothing,
@@ -133,7 +136,7 @@ impl Live {
         }
     }
 
-    /// Words only, without signs, for screen readers.
+    /// Words only, without signs, for screen readers. Lines begin with `agent:`, `tool:` and the like, for a search.
     pub(crate) fn plain(self, is_plain: bool) -> Self {
         Live { is_plain, ..self }
     }
@@ -182,12 +185,14 @@ impl Live {
         self.busy.event(&envelope.type_name, &data);
         out.prompt = Prompt::of(&envelope.type_name, &data, envelope.session_id.is_some());
         out.settled = Prompt::settled_by(&envelope.type_name, &data);
+        self.subject = subject(&envelope.type_name);
         match envelope.type_name.split_once('.').map_or("", |(group, _)| group) {
             "assistant" => self.speech(&envelope.type_name, &data, &mut out),
             "tool" => self.tool(&envelope.type_name, &data, &mut out),
             "run" => self.run(&envelope, &data, &mut out),
             _ => self.other(&envelope.type_name, &data, &mut out),
         }
+        self.subject = "";
         out
     }
 
@@ -214,7 +219,11 @@ impl Live {
         let mut out = LiveOutput::default();
         self.line(&mut out, "");
         if let Some(first) = lines.first_mut() {
-            *first = self.paint.notable(first);
+            let label = PROMPT_LABELS.iter().find(|(head, _)| self.is_plain && first.starts_with(head));
+            match label {
+                Some((head, label)) => first.replace_range(..head.len(), label),
+                None => *first = self.paint.notable(first),
+            }
         }
         lines.iter().for_each(|line| self.line(&mut out, line));
         out.text
@@ -234,6 +243,7 @@ impl Live {
                     self.end_line(out);
                     self.block = Some(block);
                     self.streamed = Some(block);
+                    self.begin_text(out);
                 }
                 if let Some(delta) = data.text("delta") {
                     self.stream(delta, out);
@@ -242,6 +252,7 @@ impl Live {
             ("assistant.text_complete", Some(block)) => {
                 if self.streamed != Some(block) {
                     self.end_line(out);
+                    self.begin_text(out);
                     self.stream(data.text("text").unwrap_or_default(), out);
                 }
                 self.end_line(out);
@@ -489,6 +500,7 @@ impl Live {
         self.ending = Some(ending);
         self.line(out, "");
         self.line(out, &line);
+        self.subject = "run";
         if let Some(facts) = self.cost.take() {
             self.line(out, &format!("cost: {}", facts.join(", ")));
         }
@@ -584,6 +596,13 @@ impl Live {
         clean::line(data.text("tool_name").unwrap_or("unknown tool"))
     }
 
+    /// The label of a text of the agent, in plain output.
+    fn begin_text(&mut self, out: &mut LiveOutput) {
+        if self.is_plain {
+            self.stream("agent: ", out);
+        }
+    }
+
     /// One piece of a text.
     fn stream(&mut self, piece: &str, out: &mut LiveOutput) {
         let mut text = String::with_capacity(piece.len() + 1);
@@ -619,16 +638,56 @@ impl Live {
 
     /// A line of ours, broken between words. What is indented by four columns is output or code, and stays as it is.
     fn line(&mut self, out: &mut LiveOutput, line: &str) {
-        let line = flow::broken(line, self.width);
-        self.whole_line(out, &line);
+        self.push_line(out, line, self.width);
     }
 
     fn whole_line(&mut self, out: &mut LiveOutput, line: &str) {
+        self.push_line(out, line, None);
+    }
+
+    fn push_line(&mut self, out: &mut LiveOutput, line: &str, width: Option<usize>) {
         self.end_line(out);
-        let line = if self.is_plain { paint::without_sign(line) } else { line };
-        out.text.push_str(line);
+        let line = match self.is_plain {
+            true => flow::broken(&labelled(self.subject, paint::without_sign(line)), width),
+            false => flow::broken(line, width),
+        };
+        out.text.push_str(&line);
         out.text.push('\n');
     }
+}
+
+/// The first words of prompts, and the labels that replace them in plain output.
+const PROMPT_LABELS: [(&str, &str); 3] = [
+    ("Permission requested:", "permission:"),
+    ("Question:", "question:"),
+    ("Handoff requested:", "handoff:"),
+];
+
+/// What the lines of an event are about. The text of the agent is labelled where it begins.
+fn subject(type_name: &str) -> &'static str {
+    match type_name.split_once('.') {
+        Some(("assistant", _)) | None => "",
+        Some(("tool", _)) => "tool",
+        Some(("approval", _)) => "permission",
+        Some(("clarification", _)) => "question",
+        Some(("handoff", _)) => "handoff",
+        Some(("error", _)) | Some((_, "failed")) => "error",
+        Some(_) => "run",
+    }
+}
+
+/// A line with what it is about at its beginning. Output and code, which are indented, stay as they are. An id at the
+/// beginning is left out, because it cannot be remembered by ear; `show` prints it.
+fn labelled(subject: &str, line: &str) -> String {
+    if subject.is_empty() || line.is_empty() || line.starts_with(' ') {
+        return line.to_owned();
+    }
+    let is_id = |word: &str| ["appr_", "clar_", "hand_"].iter().any(|prefix| word.starts_with(prefix));
+    let line = match line.split_once(' ') {
+        Some((first, rest)) if is_id(first) || first == subject => rest,
+        _ => line,
+    };
+    format!("{subject}: {line}")
 }
 
 /// What was used so far, fact by fact.

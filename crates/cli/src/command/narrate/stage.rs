@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use recount_aaep_client::link::LinkError;
 use recount_narrate::listener::{ListenerEnd, ListenerEnds, ListenerReport};
-use recount_narrate::{Narrator, NarratorEffect, Outgoing, PhraseKey, SessionEnd, SpeechPriority};
+use recount_narrate::{
+    Narrator, NarratorEffect, NarratorSignal, Outgoing, PhraseKey, SessionEnd, SpeechPriority,
+};
 use recount_world::World;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::bell::Bell;
 use super::keyboard::Keyboard;
 use super::voice::Voice;
 use crate::failure::Failure;
@@ -21,6 +24,9 @@ pub(super) struct Stage {
     voice: Voice,
     ends: ListenerEnds,
     keyboard: Keyboard,
+    bell: Bell,
+    /// Whether the session has ended already. Then events wait until there is room, and nothing is discarded.
+    is_history: bool,
     /// Whether the narration is over when the session has ended.
     ends_with_session: bool,
     end: Option<SessionEnd>,
@@ -44,12 +50,24 @@ impl Stage {
             voice,
             ends,
             keyboard: Keyboard::open(),
+            bell: Bell::default(),
+            is_history: false,
             ends_with_session,
             end: None,
             quits: false,
             interrupts: signal(SignalKind::interrupt()).map_err(no_signals)?,
             terminations: signal(SignalKind::terminate()).map_err(no_signals)?,
         })
+    }
+
+    /// The session has ended already.
+    pub(super) fn read_history(&mut self) {
+        self.is_history = true;
+        self.voice.keep_all();
+    }
+
+    fn has_room(&self) -> bool {
+        !self.is_history || self.voice.has_room()
     }
 
     /// Until the session has ended and all is spoken, or the listener quits.
@@ -59,7 +77,7 @@ impl Stage {
                 self.voice.silence().await?;
                 return Ok(());
             }
-            if let (Some(end), true) = (self.end, self.voice.is_silent()) {
+            if let (Some(end), true) = (self.end, self.voice.is_silent() && self.bell.is_silent()) {
                 return outcome(end);
             }
             self.step().await?;
@@ -74,6 +92,7 @@ impl Stage {
                 None => pending().await,
             }
         };
+        let has_room = self.has_room();
         let effects = tokio::select! {
             biased;
             _ = self.interrupts.recv() => return Err(Failure::Interrupted),
@@ -86,7 +105,11 @@ impl Stage {
                 }
                 effects
             }
-            report = self.ends.reports.recv(), if self.end.is_none() => match report {
+            () = self.bell.due() => {
+                self.bell.ring();
+                return Ok(());
+            }
+            report = self.ends.reports.recv(), if self.end.is_none() && has_room => match report {
                 Some(report) => self.take_report(report),
                 None => return Ok(()),
             },
@@ -112,6 +135,7 @@ impl Stage {
             ListenerReport::Connected { subscription, again } => {
                 self.narrator.subscribed(subscription);
                 let what = match (again, self.keyboard.is_open()) {
+                    (true, _) if self.is_history => return Vec::new(),
                     (true, _) => PhraseKey::ConnectedAgain,
                     (false, true) => PhraseKey::Connected,
                     (false, false) => return Vec::new(),
@@ -122,7 +146,7 @@ impl Stage {
                 let was_connected = self.narrator.is_subscribed();
                 self.narrator.subscribed(None);
                 // Once, not with every attempt.
-                if was_connected {
+                if was_connected && !self.is_history {
                     return self.narrator.announce(SpeechPriority::Important, PhraseKey::ConnectionLost);
                 }
                 Vec::new()
@@ -141,6 +165,11 @@ impl Stage {
                 NarratorEffect::Send(message) => self.send(message).await?,
                 NarratorEffect::Ended { end, .. } if self.ends_with_session => self.end = Some(end),
                 NarratorEffect::Ended { .. } => {}
+                NarratorEffect::Signal(signal) => self.bell.start(match signal {
+                    NarratorSignal::NeedsYou => limits::BELLS_NEEDS_YOU,
+                    NarratorSignal::Finished => limits::BELLS_FINISHED,
+                    NarratorSignal::Failed => limits::BELLS_FAILED,
+                }),
                 NarratorEffect::Quit => self.quits = true,
             }
         }
@@ -166,7 +195,12 @@ impl Stage {
 
     /// The subscription is over: what it reported before is spoken.
     pub(super) async fn listener_ended(&mut self, end: ListenerEnd) -> Result<(), Failure> {
-        while let Ok(report) = self.ends.reports.try_recv() {
+        loop {
+            if !self.has_room() && !self.quits {
+                self.step().await?;
+                continue;
+            }
+            let Ok(report) = self.ends.reports.try_recv() else { break };
             let effects = self.take_report(report);
             self.carry_out(effects).await?;
         }
@@ -177,8 +211,7 @@ impl Stage {
             self.finish_speaking().await?;
             return Err(failure);
         }
-        self.finish_speaking().await?;
-        self.end.map_or(Ok(()), outcome)
+        self.run().await
     }
 
     async fn finish_speaking(&mut self) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use recount_client::moment;
+use recount_command_line::flow;
 use recount_narrate::ssip::{SpeechEvent, SsipClient, SsipError};
 use recount_narrate::{SpeechQueue, Utterance};
 use serde_json::json;
@@ -41,11 +42,12 @@ impl Voice {
         match self {
             Voice::Text { out, as_json: true } => out.value(&json!({
                 "priority": utterance.priority.ssip().to_ascii_lowercase(),
+                "subject": utterance.subject.label(),
                 "language": utterance.language,
                 "session": utterance.session,
                 "text": utterance.text,
             })),
-            Voice::Text { out, as_json: false } => out.line(&clean::line(&utterance.text)),
+            Voice::Text { out, as_json: false } => print(out, &utterance),
             Voice::Speech(speech) => {
                 let outcome = speech.push(utterance).await;
                 self.checked(outcome)
@@ -94,6 +96,21 @@ impl Voice {
         }
     }
 
+    /// From here on nothing is discarded: the caller waits until there is room.
+    pub(super) fn keep_all(&mut self) {
+        if let Voice::Speech(speech) = self {
+            speech.queue.keep_all();
+        }
+    }
+
+    /// Whether there is room for the utterances of another event.
+    pub(super) fn has_room(&self) -> bool {
+        match self {
+            Voice::Text { .. } => true,
+            Voice::Speech(speech) => speech.queue.has_room(),
+        }
+    }
+
     pub(super) fn skipped(&self) -> u64 {
         match self {
             Voice::Text { .. } => 0,
@@ -108,12 +125,21 @@ impl Voice {
         let mut out = Output::new();
         speech.queue.ended();
         while let Some(utterance) = speech.queue.take_next() {
-            out.line(&clean::line(&utterance.text))?;
+            print(&mut out, &utterance)?;
             speech.queue.ended();
         }
         *self = Voice::text(false);
         Ok(())
     }
+}
+
+/// Prints an utterance. Each line begins with its subject, and is broken between words on a terminal.
+fn print(out: &mut Output, utterance: &Utterance) -> Result<(), Failure> {
+    for line in utterance.text.split('\n') {
+        let line = format!("{}: {}", utterance.subject.label(), clean::line(line));
+        out.line(&flow::broken(&line, out.width()))?;
+    }
+    Ok(())
 }
 
 impl Speech {

@@ -309,6 +309,7 @@ fn approval(data: &Data, is_in_session: bool) -> Option<Prompt> {
     }
     fact("risk", data.text("risk_level").unwrap_or("unknown"));
     let default = match data.text("default_decision") {
+        _ if data.is_true("withdrawn_at_deadline") => "the agent's own dialog decides",
         Some("approve") => "the call is allowed",
         _ => "the call is denied",
     };

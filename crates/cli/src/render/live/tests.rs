@@ -156,3 +156,47 @@ fn the_ending_is_known_and_what_is_no_event_is_shown() {
     );
     assert_eq!(live.ending(), Some(Ending::Failed));
 }
+
+/// A screen reader can search for what a line is about, and reads no id at its beginning.
+#[test]
+fn plain_lines_begin_with_what_they_are_about() {
+    let call = r#""tool_call_id":"call_1","tool_name":"shell_exec""#;
+    let mut live = Live::new(Paint(false)).plain(true);
+    let mut text = String::new();
+    for (type_name, data) in [
+        ("run.queued", r#"{"kind":"agent_loop"}"#.to_owned()),
+        ("assistant.text_delta", r#"{"turn_index":0,"block_index":0,"delta":"I look.\nThen "}"#.to_owned()),
+        ("assistant.text_delta", r#"{"turn_index":0,"block_index":0,"delta":"I act."}"#.to_owned()),
+        ("tool.invoked", format!(r#"{{{call},"args_summary":"ls"}}"#)),
+        ("tool.completed", format!(r#"{{{call},"duration_ms":5}}"#)),
+        ("approval.resolved", r#"{"approval_id":"appr_1","decision":"approved","by":"ana"}"#.to_owned()),
+        ("assistant.text_complete", r#"{"turn_index":1,"block_index":0,"text":"Done."}"#.to_owned()),
+        (
+            "error.upstream",
+            r#"{"provider":"demo","message":"no key","retriable":false,"attempt":1,"max_attempts":1}"#
+                .to_owned(),
+        ),
+        ("run.failed", r#"{"code":"internal","message":"no key","retriable":false,"turns":1}"#.to_owned()),
+    ] {
+        text.push_str(&print(&mut live, type_name, &data));
+    }
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(
+        lines,
+        [
+            "run: run_1, kind agent_loop",
+            "agent: I look.",
+            "Then I act.",
+            "tool: call shell_exec  ls",
+            "tool: done shell_exec in 5 ms",
+            "permission: approved by ana",
+            "agent: Done.",
+            "error: demo failed (attempt 1 of 1): no key",
+            "error: failed: internal (1 turn)",
+        ]
+    );
+    let request = r#"{"approval_id":"appr_2","tool_call_id":"call_1","kind":"shell","summary":"ls","action":"Run `ls`.","preview":"ls"}"#;
+    let mut prompt = live.event(&envelope("approval.requested", request)).prompt.unwrap();
+    let first = live.prompt(&mut prompt, None);
+    assert!(first.trim_start().starts_with("permission: Run `ls`."), "{first}");
+}

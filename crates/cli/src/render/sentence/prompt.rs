@@ -7,6 +7,14 @@ use serde_json::Value;
 use super::{Data, Sentence, facts};
 use crate::render::{count, utc_time};
 
+/// What happens to an approval without an answer.
+fn at_deadline(data: &Data) -> Option<String> {
+    if data.is_true("withdrawn_at_deadline") {
+        return Some("then the agent's own dialog decides".to_owned());
+    }
+    data.text("default_decision").map(|default| format!("default {default}"))
+}
+
 pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "approval.requested" => {
@@ -14,7 +22,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
                 data.text("risk_level").map(|risk| format!("{risk} risk")),
                 data.is_true("irreversible").then(|| "cannot be undone".to_owned()),
                 data.text("expires_at").map(|at| format!("deadline {}", utc_time(at))),
-                data.text("default_decision").map(|default| format!("default {default}")),
+                at_deadline(data),
             ]);
             let line = format!("permission request {}{facts}", data.text("approval_id")?);
             let size = data.number("preview_size_bytes");

@@ -77,14 +77,19 @@ fn lines_are_broken_between_words_and_what_must_stay_whole_does() {
     let plain = shown(&scene, &server.url(), &["tell me", "--plain"], true);
     let bare = shown(&scene, &server.url(), &["tell me"], false);
     let coloured = shown(&scene, &server.url(), &["tell me"], true);
-    for text in [&plain, &bare, &coloured] {
+    for (text, broken) in [
+        (
+            &plain,
+            "\nagent: The quick brown fox jumps over the lazy dog, and then it turns around and\ndoes the same",
+        ),
+        (&bare, "\nThe quick brown fox jumps over the lazy dog, and then it turns around and does\nthe same"),
+        (
+            &coloured,
+            "\nThe quick brown fox jumps over the lazy dog, and then it turns around and does\nthe same",
+        ),
+    ] {
         let seen = seen(text);
-        assert!(
-            seen.contains(
-                "The quick brown fox jumps over the lazy dog, and then it turns around and does\nthe same"
-            ),
-            "{seen}"
-        );
+        assert!(seen.contains(broken), "{seen}");
         for whole in WHOLE {
             assert!(seen.contains(whole), "{whole} is broken in\n{seen}");
         }
@@ -94,7 +99,10 @@ fn lines_are_broken_between_words_and_what_must_stay_whole_does() {
         assert!(long.iter().all(|line| !line.trim().contains(' ')), "{long:#?}");
     }
     assert!(!plain.contains('\u{1b}') && !plain.contains(['▸', '✓', '✗']), "{plain:?}");
-    assert!(plain.contains("\ncall shell_exec") && plain.contains("\nfinished: completed"), "{plain}");
+    assert!(
+        plain.contains("\ntool: call shell_exec") && plain.contains("\nrun: finished: completed"),
+        "{plain}"
+    );
     assert!(bare.contains("▸ call shell_exec") && bare.contains("✓ finished: completed"), "{bare}");
     assert!(coloured.contains("\u{1b}[32m✓ finished:\u{1b}[0m"), "{coloured:?}");
     // Into a pipe lines are whole.
