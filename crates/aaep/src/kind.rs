@@ -12,6 +12,12 @@ pub const PREFIX: &str = "aaep:";
 /// The value of `@context`.
 pub const CONTEXT: &str = "https://aaep-protocol.org/context/v1";
 
+/// The context that declares the extension of Recount. It is only a name and is never fetched.
+pub const EXTENSION_CONTEXT: &str = "urn:recount:aaep:v1:coalesced";
+
+/// The prefix of that extension, such as in `{"recount":{"coalesced_from":["evt_…"],"coalesced_count":3}}`.
+pub const EXTENSION_PREFIX: &str = "recount";
+
 macro_rules! kinds {
     ($( $kind:ident = $name:literal, )*) => {
         /// One of the twelve core event types.

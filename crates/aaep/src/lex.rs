@@ -122,6 +122,21 @@ pub static MEDIA_TYPE: Lex = Lex {
     pattern: "^[a-zA-Z][a-zA-Z0-9.+_-]*/[a-zA-Z][a-zA-Z0-9.+_-]*$",
     example: "text/plain",
 };
+/// A media type that may have parameters; [`MEDIA_TYPE`] is the protocol's form.
+pub static MEDIA_TYPE_WITH_PARAMETERS: Lex = Lex {
+    name: "a media type",
+    test: |text| match text.split_once(';') {
+        None => (MEDIA_TYPE.test)(text),
+        Some((kind, parameters)) => {
+            let printable = |byte| (b' '..=b'~').contains(&byte);
+            (MEDIA_TYPE.test)(kind.trim_end_matches(' '))
+                && !parameters.is_empty()
+                && parameters.bytes().all(printable)
+        }
+    },
+    pattern: "^[a-zA-Z][a-zA-Z0-9.+_-]*/[a-zA-Z][a-zA-Z0-9.+_-]*( *;[ -~]+)?$",
+    example: "text/plain; charset=utf-8",
+};
 pub static SCRIPT: Lex = Lex {
     name: "a script of ISO 15924",
     test: |text| worded(text, 4, 4, u8::is_ascii_uppercase, u8::is_ascii_lowercase),
@@ -188,6 +203,7 @@ pub static ALL: &[&Lex] = &[
     &VERSION,
     &PUBLISHED,
     &MEDIA_TYPE,
+    &MEDIA_TYPE_WITH_PARAMETERS,
     &SCRIPT,
     &SIGNATURE,
     &URI,

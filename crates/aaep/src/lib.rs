@@ -95,7 +95,8 @@
 //! # Schemas and languages
 //!
 //! [`schema`] exports the same rules as JSON Schemas and resolves the protocol's own `$id`s to them without a network.
-//! [`language`] matches language tags (BCP 47) the way the protocol asks.
+//! [`language`] matches language tags (BCP 47) the way the protocol asks. [`markdown`] converts Markdown to text for
+//! speech, while it streams.
 //!
 //! # What it does not do
 //!
@@ -110,6 +111,7 @@ pub mod kind;
 pub mod language;
 pub mod lex;
 pub mod limits;
+pub mod markdown;
 pub mod negotiate;
 pub mod produce;
 mod quote;

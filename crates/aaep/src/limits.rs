@@ -57,6 +57,10 @@ pub const COUNTED_DOWN_SECONDS: i64 = 60;
 /// Maximum characters of a small chunk of output; `output.hint_missing` checks these.
 pub const SMALL_CHUNK_CHARS: usize = 16;
 
+/// Maximum bytes of a character (grapheme cluster) at the end of a chunk that is compared with the next chunk; a longer
+/// one is not compared.
+pub const CHARACTER_BYTES_MAX: usize = 64;
+
 /// Maximum bytes of a finding's message, path and event id; each is truncated.
 pub const FINDING_BYTES_MAX: usize = 512;
 
@@ -159,3 +163,6 @@ pub const PRODUCED_GRANTS_MAX: usize = 256;
 /// Tokens of settled prompts that one [`crate::produce::ProducerSession`] remembers. The oldest is dropped; a reply
 /// with it is then reported as unknown instead of settled.
 pub const PRODUCED_TOKENS_MAX: usize = 1_024;
+
+/// Lines of a code block that [`crate::markdown::SpokenMarkdown`] holds; a longer block is returned in several parts.
+pub const SPOKEN_CODE_LINES_MAX: usize = 200;

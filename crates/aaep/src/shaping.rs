@@ -7,8 +7,11 @@
 //! - **Critical** events are never filtered and never wait. Errors, prompts and handoffs are critical by type.
 //!   Other events marked critical are sent at once too, up to [`crate::limits::SHAPED_CRITICAL_PER_SECOND`], so that
 //!   marking everything critical does not bypass the limits (G-24). Text before a prompt is sent before it, whatever
-//!   the rate: up to the last agreed boundary as one chunk, the rest as a fragment (G-26). So is the start of its
-//!   session; before an error that ends a session, all held events are sent. Other held events follow.
+//!   the rate: up to the last agreed boundary as one chunk, the rest as a fragment (G-26). So are the start of its
+//!   session and the states before it; before an error that ends a session, all held events are sent. Other held events
+//!   follow.
+//! - **Prompts**: states into and out of `awaiting_input` are never merged. The end of a prompt that was sent does not
+//!   wait for the rate either, because the listener believes until then that it can reply.
 //! - **The rate** holds in every window of one second. Events above it wait and are merged: chunks of output
 //!   become one, consecutive states become one change, and only the last progress is kept (R-118, G-25). Output,
 //!   lifecycle, tools and prompts are never dropped.
@@ -67,5 +70,5 @@ mod text;
 mod track;
 mod tune;
 
-pub use note::{EXTENSION_CONTEXT, EXTENSION_PREFIX};
+pub use crate::kind::{EXTENSION_CONTEXT, EXTENSION_PREFIX};
 pub use shaper::{Counts, Shaper};

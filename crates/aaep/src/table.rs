@@ -185,7 +185,11 @@ pub static SHAPES: [Shape; Field::COUNT] = [
     Shape::Bool,
     Shape::OneOf(BOUNDARIES),
     Shape::Lex(&lex::OUTPUT_ID),
-    Shape::Lex(&lex::MEDIA_TYPE),
+    Shape::Graded {
+        loose: &lex::MEDIA_TYPE_WITH_PARAMETERS,
+        strict: &lex::MEDIA_TYPE,
+        rule: &rules::MEDIA_TYPE_PARAMETERS,
+    },
     TAG,
     LONG,
     LONG,

@@ -24,6 +24,7 @@ use crate::limits;
 use crate::model::{Failure, Piece, Reply, Request, Secret, Usage, adjusted};
 use crate::model_images::ModelImages;
 use crate::response_blocks::{ResponseBlocks, WrittenCall, quoted_bytes};
+use crate::tools::ending::counted;
 use crate::worker::{WorkResult, Worker};
 
 /// The outcome of an attempt.
@@ -64,7 +65,8 @@ impl Worker {
         }
         let most = self.config.max_turns.unwrap_or(limits::TURNS_DEFAULT);
         if self.worker_session.state().turns_completed() >= most {
-            let message = format!("the model did not finish within {most} turns");
+            let within = counted(most, "turn", "turns");
+            let message = format!("the model did not finish within {within}");
             return self.fail_after(opening, "turn_limit", message).await;
         }
         if let Some(message) = self.full_message() {

@@ -101,6 +101,8 @@ turn-failed = لم يتمكن النموذج من الإجابة: { $message }
     .terse = خطأ في النموذج.
 turn-retried = لم يتمكن النموذج من الإجابة ويُسأل مرة أخرى: { $message }
     .terse = إعادة المحاولة.
+turn-retried-plain = لم يتمكن النموذج من الإجابة ويُسأل مرة أخرى.
+    .terse = إعادة المحاولة.
 text-cut = قُطع النص.
     .terse = قُطع.
 compacted = حل ملخص محل أجزاء سابقة من المحادثة.
@@ -124,6 +126,10 @@ tool-invoked-with = يستخدم { $tool }: { $arguments }
     .terse = { $tool }.
 tool-irreversible = يستخدم { $tool }، ولا يمكن التراجع عن ذلك: { $arguments }
     .terse = { $tool }، لا يمكن التراجع.
+tool-unasked = يستخدم { $tool } دون إذن. { $arguments }
+    .terse = { $tool }، دون إذن.
+tool-unasked-irreversible = يستخدم { $tool } دون إذن. لا يمكن التراجع عن ذلك. { $arguments }
+    .terse = { $tool }، دون إذن، لا يمكن التراجع.
 tool-running = ما زال { $tool } يعمل منذ { $seconds ->
         [zero] أقل من ثانية
         [one] ثانية واحدة
@@ -311,6 +317,45 @@ confirmation-of-others-irreversible = يُطلب الإذن من آخرين: { $
     .terse = يُسأل آخرون: { $action } لا يمكن التراجع عن هذا.
 clarification-of-others = يُسأل آخرون: { $question }
     .terse = يُسأل آخرون: { $question }
+
+## Read aloud by the console
+
+line-ends = { $count ->
+        [zero] لا أسطر جديدة
+        [one] سطر جديد
+        [two] سطران جديدان
+        [few] { $count } أسطر جديدة
+        [many] { $count } سطرًا جديدًا
+       *[other] { $count } سطر جديد
+    }
+blanks = { $count ->
+        [zero] لا فراغات
+        [one] فراغ واحد
+        [two] فراغان
+        [few] { $count } فراغات
+        [many] { $count } فراغًا
+       *[other] { $count } فراغ
+    }
+backtick = علامة اقتباس مائلة
+heading = عنوان: { $text }
+task-done = تمّ: { $text }
+task-open = لم يتم بعد: { $text }
+code = شيفرة { $language }، { $count ->
+        [zero] بلا أسطر
+        [one] سطر واحد
+        [two] سطران
+        [few] { $count } أسطر
+        [many] { $count } سطرًا
+       *[other] { $count } سطر
+    }.
+code-plain = شيفرة، { $count ->
+        [zero] بلا أسطر
+        [one] سطر واحد
+        [two] سطران
+        [few] { $count } أسطر
+        [many] { $count } سطرًا
+       *[other] { $count } سطر
+    }.
 
 ## Names in the place of others
 

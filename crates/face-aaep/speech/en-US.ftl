@@ -82,6 +82,9 @@ turn-failed = The model request failed: { $message }
     .terse = Model error.
 turn-retried = The model request failed. Trying again: { $message }
     .terse = Retrying.
+# The message was spoken before.
+turn-retried-plain = The model request failed. Trying again.
+    .terse = Retrying.
 text-cut = The text was cut off.
     .terse = Cut off.
 compacted = Earlier parts of the conversation were replaced by a summary.
@@ -105,6 +108,11 @@ tool-invoked-with = Using { $tool }: { $arguments }
     .terse = { $tool }.
 tool-irreversible = Using { $tool }, which cannot be undone: { $arguments }
     .terse = { $tool }, cannot be undone.
+# A call that is of high risk or cannot be undone, for which no permission was requested. $arguments may be empty.
+tool-unasked = Using { $tool } without permission. { $arguments }
+    .terse = { $tool }, without permission.
+tool-unasked-irreversible = Using { $tool } without permission. This cannot be undone. { $arguments }
+    .terse = { $tool }, without permission, cannot be undone.
 tool-running = { $tool } has been running for { $seconds ->
         [one] one second
        *[other] { $seconds } seconds
@@ -260,6 +268,29 @@ confirmation-of-others-irreversible = { $action } { $consequence } This cannot b
     .terse = { $action } This cannot be undone. Others are asked.
 clarification-of-others = Others are asked: { $question }
     .terse = Others are asked: { $question }
+
+## Read aloud by the console. Line ends, blanks and backticks change what a command does
+
+line-ends = { $count ->
+        [one] new line
+       *[other] { $count } new lines
+    }
+blanks = { $count ->
+        [one] { $count } blank
+       *[other] { $count } blanks
+    }
+backtick = backtick
+heading = Heading: { $text }
+task-done = Done: { $text }
+task-open = To do: { $text }
+code = Code, { $language }, { $count ->
+        [one] 1 line
+       *[other] { $count } lines
+    }.
+code-plain = Code, { $count ->
+        [one] 1 line
+       *[other] { $count } lines
+    }.
 
 ## Names when none is known
 

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_aaep::Event;
 use recount_aaep::negotiate::Terms;
 use recount_aaep::shaping::{Counts, Shaper};
 use recount_aaep::wire::EventId;
+use recount_aaep::{Body, Event};
 
 use crate::limits;
 use crate::project::Place;
@@ -28,6 +28,8 @@ pub(crate) struct Delivery {
     tracker: ResumeTracker,
     /// Skips what was sent before a resume.
     resume: Option<Resume>,
+    /// Open prompts to emit again, each after the event at a place.
+    prompts_again: Vec<(Place, Event)>,
 }
 
 /// How a stream can be resumed.
@@ -68,7 +70,7 @@ impl Delivery {
 
     fn new(terms: Terms, replies: Arc<ReplyState>, view: View, tracker: ResumeTracker) -> Self {
         let shaper = Shaper::new(terms, replies.subscription()).with_lead_in(is_lead_in);
-        Delivery { shaper, view, replies, tracker, resume: None }
+        Delivery { shaper, view, replies, tracker, resume: None, prompts_again: Vec::new() }
     }
 
     /// Sets other terms for later events.
@@ -79,6 +81,14 @@ impl Delivery {
 
     /// Takes an event of a projection.
     pub(crate) fn push(&mut self, event: &Event, place: Place, now_ms: u64) {
+        self.push_of_log(event, place, now_ms);
+        for (_, prompt) in self.prompts_again.extract_if(.., |(after, _)| *after <= place).collect::<Vec<_>>()
+        {
+            self.push_again(&prompt, now_ms);
+        }
+    }
+
+    fn push_of_log(&mut self, event: &Event, place: Place, now_ms: u64) {
         let seen = self.view.of(event);
         let seen = match &mut self.resume {
             Some(resume) => seen.and_then(|event| resume.rest(event, place)),
@@ -102,10 +112,36 @@ impl Delivery {
 
     /// Takes the state of a run for a joining stream. Such events do not advance the cursor.
     pub(crate) fn push_lead_in(&mut self, lead_in: &[Event], now_ms: u64) {
-        for mut event in lead_in.iter().filter_map(|event| self.view.of(event)) {
-            self.replies.show(&mut event);
-            self.shaper.push(event, now_ms);
+        let view = self.view;
+        for event in lead_in.iter().filter_map(|event| view.of(event)) {
+            self.push_aside(event, now_ms);
         }
+    }
+
+    /// Takes open prompts that another subscription was sent, each to be emitted now or after the event at a place.
+    pub(crate) fn push_prompts_again(&mut self, prompts: Vec<(Option<Place>, Event)>, now_ms: u64) {
+        for (after, prompt) in prompts {
+            match after {
+                None => self.push_again(&prompt, now_ms),
+                Some(after) => self.prompts_again.push((after, prompt)),
+            }
+        }
+    }
+
+    /// Emits a prompt again, unless this subscription can reply to it already, or never can.
+    fn push_again(&mut self, prompt: &Event, now_ms: u64) {
+        let Some(event) = self.view.of(prompt) else { return };
+        let takes_reply =
+            matches!(event.body, Body::AwaitingConfirmation(_) | Body::AwaitingClarification(_));
+        if takes_reply && !self.replies.has_shown(&event) {
+            self.push_aside(event, now_ms);
+        }
+    }
+
+    fn push_aside(&mut self, mut event: Event, now_ms: u64) {
+        self.replies.identify_aside(&mut event);
+        self.replies.show(&mut event);
+        self.shaper.push(event, now_ms);
     }
 
     /// Records that everything up to this place is not sent.

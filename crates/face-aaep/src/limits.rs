@@ -114,8 +114,8 @@ pub const PROJECTIONS_SWEPT_MIN: usize = 64;
 /// reports it.
 pub const LIVE_RUNS_MAX: usize = 4_096;
 
-/// Live runs whose state a subscription to all runs receives when it joins: the newest. The others are received from
-/// their next event on.
+/// Live runs whose state a subscription to all runs receives when it joins: those that wait for a reply, then the newest.
+/// The others are received from their next event on.
 pub const RUNS_JOINED_MAX: usize = 64;
 
 /// Runs in one page of the list that is looked through for live ones.

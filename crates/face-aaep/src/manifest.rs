@@ -1,6 +1,7 @@
 //! The producer manifest: the features of this face, for subscribers that read it before they subscribe. Pure.
 
-use recount_aaep::negotiate::Offer;
+use recount_aaep::negotiate::{Extension, Offer};
+use recount_aaep::shaping::{EXTENSION_CONTEXT, EXTENSION_PREFIX};
 use recount_aaep::wire::Producer;
 use serde_json::{Map, Value, json};
 
@@ -26,6 +27,7 @@ pub(crate) fn offer() -> Offer {
     let primary = languages.next().unwrap_or("en-US");
     let mut offer = Offer::new(producer, primary);
     offer.languages.extend(languages.map(str::to_owned));
+    offer.extensions = vec![Extension::new(EXTENSION_CONTEXT, EXTENSION_PREFIX)];
     offer
 }
 
@@ -43,7 +45,7 @@ pub(crate) fn manifest(subscriptions_max: usize) -> String {
         "transports_supported": ["sse", "websocket", "stdio-jsonrpc"],
         "languages_supported": offer.languages,
         "event_types_emitted": ["aaep:agent.*"],
-        "extensions_supported": [],
+        "extensions_supported": [EXTENSION_CONTEXT],
         "default_verbosity": "normal",
         "max_concurrent_subscriptions": subscriptions_max,
         "endpoints": {
@@ -58,7 +60,8 @@ pub(crate) fn manifest(subscriptions_max: usize) -> String {
             "state_transitions": transitions(),
             "messages": {
                 EXTEND: "more time to answer a prompt: subscription_id, reply_token, seconds",
-                CONTROL: "cancels a run: subscription_id, session_id, action cancel, reason",
+                CONTROL: "cancels a run: subscription_id, session_id, action cancel, reason; accepts or declines a \
+                          handoff: action accept_handoff or decline_handoff, handoff_id, reason",
             },
         } },
         "states": STATES,

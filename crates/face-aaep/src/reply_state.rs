@@ -17,9 +17,10 @@ use recount_event::{ForeignId, RunId};
 pub(crate) use self::attempt::Unlogged;
 pub use self::attempt::{AttemptLog, Outcome, ReplyAttempt};
 pub(crate) use self::inbox::{Inbox, PutOutcome, Received};
-pub(crate) use self::message::{CONTROL, ControlRequest, EXTEND, OwnMessage, PromptReply};
+pub(crate) use self::message::{CONTROL, ControlAction, ControlRequest, EXTEND, OwnMessage, PromptReply};
 pub(crate) use self::shown::{DueMark, PromptShape, Shown, ShownPrompts};
 use crate::limits;
+use crate::project::Place;
 use crate::reply_tokens::ReplyTokens;
 
 /// The reply state of one subscription.
@@ -31,6 +32,8 @@ pub(crate) struct ReplyState {
     log: Arc<dyn AttemptLog>,
     /// Attempts without effect so far.
     refused: AtomicU64,
+    /// Events so far that are not of the log.
+    asides: AtomicU64,
 }
 
 impl ReplyState {
@@ -46,6 +49,7 @@ impl ReplyState {
             inbox: Mutex::default(),
             log,
             refused: AtomicU64::new(0),
+            asides: AtomicU64::new(0),
         })
     }
 
@@ -61,6 +65,20 @@ impl ReplyState {
     /// to it.
     pub(crate) fn show(&self, event: &mut Event) {
         self.shown().show(event, |first| self.tokens.bound(&self.subscription, first));
+    }
+
+    /// Whether a reply with the token of a prompt is accepted already.
+    pub(crate) fn has_shown(&self, prompt: &Event) -> bool {
+        self.shown().has_shown(prompt, |first| self.tokens.bound(&self.subscription, first))
+    }
+
+    /// Gives an event that is not of the log an id that no other event of any subscription has: listeners skip events
+    /// whose ids they know.
+    pub(crate) fn identify_aside(&self, event: &mut Event) {
+        let Some(place) = Place::parse(event.envelope.event_id.as_str()) else { return };
+        let number = self.asides.fetch_add(1, Ordering::Relaxed);
+        let offset = self.tokens.number(&self.subscription, number);
+        event.envelope.event_id = place.aside(offset).event_id();
     }
 
     /// The token that this subscription is sent for a prompt.

@@ -47,8 +47,21 @@ impl ReplyTokens {
         self.hash(b"subscription", &[subscription.as_str().as_bytes(), first.as_str().as_bytes()])
     }
 
-    /// 128 bits of a keyed hash. The length precedes each part, so that two lists of parts never collide.
+    /// A number for an event of a subscription. It is as unpredictable as a token.
+    pub(crate) fn number(&self, subscription: &SubscriptionId, count: u64) -> u64 {
+        let parts = [subscription.as_str().as_bytes(), &count.to_le_bytes()];
+        let hash = self.digest(b"number", &parts);
+        hash.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// 128 bits of a keyed hash.
     fn hash(&self, purpose: &[u8], parts: &[&[u8]]) -> ReplyToken {
+        let text = format!("rpl_{}", &self.digest(purpose, parts).to_hex()[..32]);
+        ReplyToken::new(text).unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
+    }
+
+    /// A keyed hash. The length precedes each part, so that two lists of parts never collide.
+    fn digest(&self, purpose: &[u8], parts: &[&[u8]]) -> blake3::Hash {
         let surface: &[u8] = match self.surface {
             Surface::Versioned => b"v1",
         };
@@ -56,8 +69,7 @@ impl ReplyTokens {
         for part in [surface, purpose].iter().chain(parts) {
             hash.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
-        let text = format!("rpl_{}", &hash.finalize().to_hex()[..32]);
-        ReplyToken::new(text).unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
+        hash.finalize()
     }
 }
 

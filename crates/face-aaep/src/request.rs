@@ -15,6 +15,8 @@ pub(crate) struct SubscriptionOptions {
     pub(crate) run: Option<RunId>,
     pub(crate) from: StartPoint,
     pub(crate) redaction: Redaction,
+    /// Whether the request has the extension.
+    pub(crate) is_extended: bool,
 }
 
 /// Where a subscription to one run begins. An ended run is received from its start in any case.
@@ -88,18 +90,23 @@ impl SubscriptionOptions {
             run: run.transpose()?,
             from,
             redaction: redaction.transpose()?.unwrap_or_default(),
+            is_extended: true,
         })
     }
 
-    /// The extension of the response: the accepted options.
-    pub(crate) fn honored(&self) -> Map<String, Value> {
+    /// The extension of the response: the accepted options. `None` if the request does not have the extension, because
+    /// the published schema of the response is closed.
+    pub(crate) fn honored(&self) -> Option<Map<String, Value>> {
+        if !self.is_extended {
+            return None;
+        }
         let mut own = Map::new();
         if let Some(run) = self.run {
             own.insert("run_id".into(), run.to_string().into());
             own.insert("from".into(), self.from.word().into());
         }
         own.insert("redaction".into(), self.redaction.word().into());
-        own
+        Some(own)
     }
 }
 
@@ -117,20 +124,18 @@ mod tests {
     fn the_extension_names_a_run_and_a_profile() {
         let run = "run_01HZX3Q0M0000000000000000A";
         let read = |own: &str| SubscriptionOptions::read(&format!(r#"{{"extensions":{{"recount":{own}}}}}"#));
+        let extended = SubscriptionOptions { is_extended: true, ..SubscriptionOptions::default() };
         assert_eq!(SubscriptionOptions::read("{}").unwrap(), SubscriptionOptions::default());
-        assert_eq!(read(r#"{"zz":1}"#).unwrap(), SubscriptionOptions::default());
+        assert_eq!(SubscriptionOptions::default().honored(), None);
+        assert_eq!(read(r#"{"zz":1}"#).unwrap(), extended);
         let options = read(&format!(r#"{{"run_id":"{run}","redaction":"envelope"}}"#)).unwrap();
         assert_eq!(
             options,
-            SubscriptionOptions {
-                run: run.parse().ok(),
-                redaction: Redaction::Envelope,
-                ..SubscriptionOptions::default()
-            }
+            SubscriptionOptions { run: run.parse().ok(), redaction: Redaction::Envelope, ..extended }
         );
         assert_eq!(read(r#"{"from":"start"}"#).unwrap().from, StartPoint::Start);
-        assert_eq!(options.honored()["from"], "now");
-        assert_eq!(options.honored()["redaction"], "envelope");
+        let honored = options.honored().unwrap();
+        assert_eq!((&honored["from"], &honored["redaction"]), (&"now".into(), &"envelope".into()));
         for (own, words) in [
             (r#"{"run_id":7}"#, "`extensions.recount.run_id` is 7"),
             (r#"{"run_id":"x"}"#, "`extensions.recount.run_id` is \"x\""),

@@ -56,6 +56,17 @@ impl Mark {
         (self.place.run, self.place.sequence)
     }
 
+    /// Whether an event was sent.
+    pub(crate) fn covers(&self, place: Place) -> bool {
+        let critical = self.critical.is_some_and(|critical| (place.sequence, place.part) <= critical);
+        place.run == self.place.run && (place <= self.place || critical)
+    }
+
+    /// Whether an event is at the place of the mark or before it.
+    pub(crate) fn is_after(&self, place: Place) -> bool {
+        place <= self.place
+    }
+
     /// The place after which the projection is needed.
     pub(crate) fn after(&self) -> Option<Place> {
         match self.sent {

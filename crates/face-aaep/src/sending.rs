@@ -46,6 +46,11 @@ impl Sending {
         self.delivery.push_lead_in(lead_in, self.now_ms());
     }
 
+    /// Takes open prompts that another subscription was sent, each to be emitted now or after the event at a place.
+    pub(crate) fn take_prompts_again(&mut self, prompts: Vec<(Option<Place>, Event)>) {
+        self.delivery.push_prompts_again(prompts, self.now_ms());
+    }
+
     /// Takes an event that is not part of the log. It is sent at once, regardless of the rate, and does not advance the
     /// cursor.
     pub(crate) fn take_aside(&mut self, event: &Event) {

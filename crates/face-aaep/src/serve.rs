@@ -9,16 +9,19 @@ mod receive;
 mod rooms;
 mod subscribe;
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use axum::Router;
 use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
 use http::request::Parts;
 use recount_aaep::shaping::Counts;
 use recount_aaep_host::{
-    Feed, Handshake, Item, LegacySurface, Policy, Problem, Producer, Reply, Sockets, Source, StreamRoute,
-    response,
+    Feed, Handshake, Item, LegacySurface, MANIFEST, Policy, Problem, Producer, Reply, Sockets, Source,
+    StreamRoute, response,
 };
 use recount_engine::{Caller, Engine, RequestContext};
 use recount_world::{Kind, World};
@@ -118,13 +121,16 @@ impl FaceState {
 
 /// All routes. To be served where each request has a [`RequestContext`] among its extensions.
 pub fn router(state: FaceState) -> Router {
-    recount_aaep_host::routes(Arc::new(Served { state, policy: policy() }))
+    let manifest = manifest::manifest(state.subscriptions_max);
+    // Clients read it before they have a token.
+    let discovery = get(move || ready(response::json(StatusCode::OK, manifest.clone())));
+    recount_aaep_host::routes(Arc::new(Served { state, policy: policy() })).route(MANIFEST, discovery)
 }
 
 fn policy() -> Policy {
     Policy {
         legacy: Some(LegacySurface { base: "/aaep/legacy/{room}", sessions: true }),
-        manifest: true,
+        manifest: false,
         message_bytes_max: limits::MESSAGE_BYTES_MAX,
         body_wait: Some(limits::BODY_WAIT),
         write_bytes: limits::WRITE_BYTES,
@@ -199,8 +205,7 @@ impl Producer for Served {
             }
             None => {
                 let detail = "the request has no token; send `authorization: Bearer TOKEN`";
-                let refused =
-                    response::error(http::StatusCode::UNAUTHORIZED, "authentication_required", detail);
+                let refused = response::error(StatusCode::UNAUTHORIZED, "authentication_required", detail);
                 Err(Box::new(response::challenge(refused)))
             }
         }
@@ -260,9 +265,5 @@ impl Producer for Served {
 
     fn health(&self) -> Value {
         json!({ "status": "ok" })
-    }
-
-    fn manifest(&self, _: &Visit) -> Option<String> {
-        Some(manifest::manifest(self.state.subscriptions_max))
     }
 }

@@ -222,6 +222,7 @@ pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
         requested_at: row.requested_at,
         expires_at: row.expires_at,
         default_decision: row.default_decision,
+        withdrawn_at_deadline: row.withdrawn_at_deadline,
         policy_reason: row.policy_reason,
         risk_level: row.risk_level,
         action: row.action,

@@ -125,7 +125,8 @@ impl ProducerSession {
         self.emit(stamp, |batch| batch.push(draft))
     }
 
-    /// Starts a call that needs no confirmation. The session sets its `tool_call_id`.
+    /// Starts a call that needs no confirmation. The session sets its `tool_call_id`. After a handoff, the calls before
+    /// it must have ended.
     pub fn begin_call(
         &mut self,
         stamp: Stamp,
@@ -173,8 +174,16 @@ impl ProducerSession {
         if self.calls.len() >= PRODUCED_CALLS_MAX {
             return Err(Misuse::LimitReached { what: "calls", most: PRODUCED_CALLS_MAX });
         }
+        // After a handoff, the session announces that work continues; the calls before it must have ended.
+        let resumes = self.state == "handing_off";
+        if resumes {
+            self.no_calls()?;
+        }
         let tool = call.body.tool.clone();
         let events = self.emit(stamp, |batch| {
+            if resumes {
+                batch.enter("thinking", &batch.texts.thinking)?;
+            }
             batch.enter("calling_tool", &batch.texts.calling_tool)?;
             batch.push(call.tool_call_id(call_id(number)))
         })?;

@@ -494,7 +494,7 @@ fn follow_event(
     let mut presumption = None;
     let room = match kind {
         Kind::StateChanged => {
-            let change = states::change_state(speaker, number, calls, event, findings);
+            let change = states::change_state(speaker, calls, context, event, findings);
             if change.leaves_prompt {
                 prompts::leave_prompts(prompts, context, change.to_call);
             }

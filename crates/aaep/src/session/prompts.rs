@@ -630,7 +630,7 @@ pub(super) fn check_response(
         Some(text) => {
             let chosen =
                 || choices.as_ref().is_some_and(|values| values.contains(&hash_text(seed, text.as_bytes())));
-            *freetext || chosen()
+            (*freetext && !text.is_empty()) || chosen()
         }
         None if response.bool().is_some() => *yes_no,
         None => *numeric && response.number().is_some(),

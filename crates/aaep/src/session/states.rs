@@ -1,9 +1,11 @@
 //! Checks states of a session: the chain of each producer, and the states that other events imply.
 
 use super::call::Call;
+use super::event_context::EventContext;
 use crate::field::Field;
+use crate::hash::hash_text;
 use crate::json::Node;
-use crate::kind::Kind;
+use crate::kind::{EXTENSION_PREFIX, Kind};
 use crate::reading::Reading;
 use crate::rule::{self, Findings, quote};
 
@@ -21,6 +23,8 @@ pub(super) struct Speaker {
     /// Whether it ever announced a state.
     pub(super) announced: bool,
     pub(super) state: String,
+    /// Hash of the summary of its last `state.changed`; 0 without one.
+    pub(super) summary: u64,
     /// States implied by its events since the last `state.changed`.
     pub(super) implied: u8,
     /// Whether a call ended since the last `state.changed`.
@@ -69,11 +73,12 @@ pub(super) struct StateEffect {
 
 pub(super) fn change_state(
     speaker: &mut Speaker,
-    number: usize,
     calls: &mut [Call],
+    context: EventContext,
     event: &Reading<'_>,
     findings: &mut Findings,
 ) -> StateEffect {
+    let EventContext { speaker: number, seed, .. } = context;
     let text = event.doc().text();
     let from = event.text(Field::FromState).unwrap_or_default();
     let to = event.text(Field::ToState).unwrap_or_default();
@@ -101,6 +106,14 @@ pub(super) fn change_state(
             findings.add(&rule::STATE_CHAIN, text, node, path, message);
         }
     }
+    let summary = event.text(Field::SummaryNormal).map_or(0, |summary| hash_text(seed, summary.as_bytes()));
+    let is_new = speaker.announced && summary != 0 && summary != speaker.summary;
+    if from == to && from == or_idle(&speaker.state) && !is_new && !is_coalesced(event) {
+        let message =
+            || format!("the state is `{}` before and after, and the summary is not new", quote(&to));
+        findings.add(&rule::STATE_UNCHANGED, text, node, path, message);
+    }
+    speaker.summary = summary;
     let leaves_prompt = from == "awaiting_input" && to != "awaiting_input";
     // The producer leaves its tools while calls are open and none has ended: their completion will be late.
     let after_tools = matches!(to.as_ref(), "thinking" | "deciding" | "writing_output" | "idle");
@@ -119,8 +132,15 @@ pub(super) fn change_state(
     speaker.announced = true;
     speaker.implied = 0;
     speaker.call_ended = false;
-    speaker.handing_off = to == "handing_off";
+    // A call by itself does not announce that work continues after a handoff.
+    speaker.handing_off = to == "handing_off" || (speaker.handing_off && to == "calling_tool");
     StateEffect { leaves_prompt, to_call: to == "calling_tool" }
+}
+
+/// Whether a producer or gateway merged several changes into this one.
+fn is_coalesced(event: &Reading<'_>) -> bool {
+    let own = event.get(Field::Extensions).and_then(|extensions| extensions.get(EXTENSION_PREFIX));
+    own.is_some_and(|own| own.get("coalesced_from").is_some())
 }
 
 pub(super) fn request_handoff(speaker: &mut Speaker, event: &Reading<'_>, findings: &mut Findings) {

@@ -1,9 +1,12 @@
 //! Checks output of a session: consecutive chunks, and one last chunk.
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use super::event_context::{EventContext, evict_settled};
 use super::states::{Speaker, or_idle};
 use crate::field::Field;
 use crate::hash::hash_text;
+use crate::limits;
 use crate::reading::Reading;
 use crate::rule::{self, Findings};
 
@@ -18,6 +21,8 @@ pub(super) struct Output {
     /// The number of the event that opened it.
     pub(super) opened_by: u64,
     pub(super) done: bool,
+    /// The end of the last chunk, if the next chunk could continue its last character.
+    tail: String,
 }
 
 /// Checks a chunk; returns whether its output is tracked.
@@ -38,6 +43,12 @@ pub(super) fn add_chunk(
                 let message = || format!("the state is `{}`", or_idle(&speaker.state));
                 findings.add(&rule::STATE_OUTPUT, text, Some(event.node()), String::new, message);
             }
+            if outputs.iter().any(|output| (output.id == 0) != (id == 0)) {
+                let message =
+                    || "some chunks of the session have an `output_id` and others have none".to_owned();
+                let node = event.get(Field::OutputId).or(Some(event.node()));
+                findings.add(&rule::STREAM_ID_MIXED, text, node, || "output_id".into(), message);
+            }
             if !evict_settled(outputs, |output| output.done) {
                 return false;
             }
@@ -48,6 +59,7 @@ pub(super) fn add_chunk(
                 last: 0,
                 opened_by: context.event_number,
                 done: false,
+                tail: String::new(),
             });
             outputs.len() - 1
         }
@@ -62,6 +74,7 @@ pub(super) fn add_chunk(
         findings.add(rule, text, event.get(Field::Complete), || "complete".into(), || what.to_owned());
         return true;
     }
+    check_cut(output, event, findings);
     let (points, units) = event.get(Field::Chunk).map_or((0, 0), crate::json::Node::lengths);
     let (points, units) =
         (i64::try_from(points).unwrap_or(i64::MAX), i64::try_from(units).unwrap_or(i64::MAX));
@@ -88,6 +101,29 @@ pub(super) fn add_chunk(
     output.units = output.units.saturating_add(units);
     output.done = complete;
     true
+}
+
+/// Reports a chunk that continues the last character of the chunk before it.
+fn check_cut(output: &mut Output, event: &Reading<'_>, findings: &mut Findings) {
+    let Some(node) = event.get(Field::Chunk).filter(|node| !node.raw().is_empty()) else { return };
+    let tail = std::mem::take(&mut output.tail);
+    if node.is_ascii() {
+        // No ASCII character continues another one.
+        return;
+    }
+    let chunk = node.str().unwrap_or_default();
+    let first = chunk.chars().next().unwrap_or_default();
+    // Chunks that begin with a mark or follow a joiner are reported as single events.
+    let is_reported = rule::is_combining(first) || tail.ends_with('\u{200D}');
+    if !tail.is_empty() && !is_reported && format!("{tail}{first}").graphemes(true).nth(1).is_none() {
+        let message = || "begins inside a character of the previous chunk".to_owned();
+        let text = event.doc().text();
+        findings.add(&rule::CHARACTER_CUT, text, Some(node), || "chunk".into(), message);
+    }
+    let last = chunk.graphemes(true).next_back().unwrap_or_default();
+    if last.len() <= limits::CHARACTER_BYTES_MAX {
+        output.tail.push_str(last);
+    }
 }
 
 /// Reports outputs without a last chunk at the end of a session.

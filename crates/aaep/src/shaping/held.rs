@@ -22,6 +22,10 @@ pub(super) struct HeldEvent {
     pub(super) not_before: u64,
     /// Whether it describes the current state of a session joined in its middle: it is sent first and never merged.
     pub(super) is_lead_in: bool,
+    /// Whether it enters or leaves the state in which a prompt is open: it is never merged.
+    is_of_prompt: bool,
+    /// The call of a tool event: its id, otherwise its tool.
+    call: Option<Box<str>>,
 }
 
 /// The stored form of the event.
@@ -52,6 +56,8 @@ impl HeldEvent {
             kind: event.kind(),
             is_critical: *event.envelope.urgency() == Urgency::Critical,
             agent: is_mergeable.then(|| event.envelope.producer.agent_id.as_str().into()),
+            is_of_prompt: is_of_prompt(&event.body),
+            call: call(&event.body).map(Into::into),
             stored: StoredEvent::Read(Box::new(event), 0),
             sources,
             text: None,
@@ -90,6 +96,8 @@ impl HeldEvent {
             text: Some(Box::new(text)),
             not_before: 0,
             is_lead_in: false,
+            is_of_prompt: false,
+            call: None,
         }
     }
 
@@ -107,6 +115,19 @@ impl HeldEvent {
 
     pub(super) fn is_state(&self) -> bool {
         self.is(Kind::StateChanged)
+    }
+
+    pub(super) fn is_of_prompt(&self) -> bool {
+        self.is_of_prompt
+    }
+
+    pub(super) fn call(&self) -> Option<&str> {
+        self.call.as_deref()
+    }
+
+    /// Whether both are states of one producer in one session, so that one continues the other.
+    pub(super) fn is_same_course(&self, other: &HeldEvent) -> bool {
+        self.is_state() && other.is_state() && self.session == other.session && self.agent == other.agent
     }
 
     /// The event of output that more chunks may be added to.
@@ -139,7 +160,8 @@ impl HeldEvent {
             StoredEvent::Written(text) => text.len(),
             StoredEvent::Read(_, bytes) => size_of::<Event>() + bytes,
         };
-        let texts = self.session.as_str().len() + self.agent.as_deref().map_or(0, str::len);
+        let texts = [&self.agent, &self.call].into_iter().flatten().map(|text| text.len()).sum::<usize>()
+            + self.session.as_str().len();
         size_of::<HeldEvent>()
             + stored
             + texts
@@ -148,7 +170,7 @@ impl HeldEvent {
     }
 
     /// Whether this state or progress event can replace an earlier one: both are from one producer, and neither is
-    /// marked critical.
+    /// marked critical or belongs to a prompt.
     pub(super) fn succeeds(&self, earlier: &HeldEvent) -> bool {
         self.agent.is_some()
             && self.agent == earlier.agent
@@ -158,6 +180,8 @@ impl HeldEvent {
             && !earlier.is_critical
             && !self.is_lead_in
             && !earlier.is_lead_in
+            && !self.is_of_prompt
+            && !earlier.is_of_prompt
     }
 
     /// Merges an earlier state into this one: the change starts from the earlier `from_state`.
@@ -230,6 +254,30 @@ impl HeldEvent {
             (StoredEvent::Read(one, _), StoredEvent::Written(two))
             | (StoredEvent::Written(two), StoredEvent::Read(one, _)) => one.to_json() == **two,
         }
+    }
+}
+
+/// The state of a session while a prompt is open.
+const AWAITING_INPUT: &str = "awaiting_input";
+
+/// Whether a change of state shows that a prompt opens, is open, or has ended.
+pub(super) fn is_of_prompt(body: &Body) -> bool {
+    matches!(body, Body::StateChanged(change)
+        if change.from_state == AWAITING_INPUT || change.to_state == AWAITING_INPUT)
+}
+
+/// Whether a change of state shows that a prompt has ended.
+pub(super) fn ends_prompt(body: &Body) -> bool {
+    matches!(body, Body::StateChanged(change)
+        if change.from_state == AWAITING_INPUT && change.to_state != AWAITING_INPUT)
+}
+
+/// The call of a tool event.
+fn call(body: &Body) -> Option<&str> {
+    match body {
+        Body::ToolInvoked(call) => Some(call.tool_call_id.as_deref().unwrap_or(&call.tool)),
+        Body::ToolCompleted(call) => Some(call.tool_call_id.as_deref().unwrap_or(&call.tool)),
+        _ => None,
     }
 }
 

@@ -4,14 +4,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::hash::hash_text;
+use crate::kind::{EXTENSION_CONTEXT, EXTENSION_PREFIX};
 use crate::limits;
 use crate::wire::{Context, Event, EventId};
-
-/// The context that declares the extension. It is only a name and is never fetched.
-pub const EXTENSION_CONTEXT: &str = "urn:recount:aaep:v1:coalesced";
-
-/// The prefix of the extension: `{"recount":{"coalesced_from":["evt_…"],"coalesced_count":3}}`.
-pub const EXTENSION_PREFIX: &str = "recount";
 
 /// The original events of a merged event.
 #[derive(Debug, Clone)]

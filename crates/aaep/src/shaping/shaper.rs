@@ -3,10 +3,10 @@
 mod bounds;
 mod hold;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::bucket::Bucket;
-use super::held::HeldEvent;
+use super::held::{HeldEvent, ends_prompt, is_of_prompt};
 
 use super::rank::{AgreedBoundaries, Rank};
 use super::text::TailState;
@@ -131,6 +131,10 @@ impl Shaper {
             self.hold_lead_in(event);
         } else if must || (is_marked_critical && self.bypasses_rate(&event)) {
             self.send_urgent(event);
+        } else if self.is_prompt_outcome(&event) {
+            self.release_held(&event.envelope.session_id, false);
+            self.overdraw();
+            self.send(event);
         } else {
             self.hold(event);
         }
@@ -194,6 +198,13 @@ impl Shaper {
         passes
     }
 
+    /// Whether an event shows the end of a prompt that was sent, or that others are still open. It is sent at once:
+    /// until then the listener believes that it can reply.
+    fn is_prompt_outcome(&self, event: &Event) -> bool {
+        let track = self.tracks.get(&event.envelope.session_id);
+        is_of_prompt(&event.body) && track.is_some_and(|track| track.open_prompts > 0)
+    }
+
     /// Sends an urgent event, after the events that must precede it.
     fn send_urgent(&mut self, event: Event) {
         let session = event.envelope.session_id.clone();
@@ -212,7 +223,7 @@ impl Shaper {
             if let Some(text) = at.and_then(|at| self.held[at].text.as_mut()) {
                 text.closed = true;
             }
-            return self.release_text(&session);
+            return self.release_held(&session, true);
         }
         if terminal {
             self.close(&session);
@@ -222,7 +233,7 @@ impl Shaper {
             }
         } else {
             self.release_waiting(&session);
-            self.release_text(&session);
+            self.release_held(&session, true);
         }
         self.send(event);
     }
@@ -238,17 +249,40 @@ impl Shaper {
         self.dispatch_ready();
     }
 
-    /// Sends all text of a session, each text merged into one chunk if it is not too long: first up to an agreed
-    /// boundary, then the rest.
-    fn release_text(&mut self, session: &SessionId) {
+    /// Sends the states of a session, merged as far as they may be, and if requested its text, each text merged into one
+    /// chunk if it is not too long: first up to an agreed boundary, then the rest. The end of a call whose start was sent
+    /// precedes the states after it.
+    fn release_held(&mut self, session: &SessionId, with_text: bool) {
+        self.collapse_states(Some(session));
+        let is_of = |held: &&HeldEvent| held.session() == session && held.is_state();
+        let mut states = self.held.iter().filter(is_of).count();
+        let mut waiting_calls: BTreeSet<Box<str>> = BTreeSet::new();
         let mut at = 0;
         while at < self.held.len() {
-            if self.held[at].text.is_none() || self.held[at].session() != session {
+            let held = &self.held[at];
+            if held.session() != session {
                 at += 1;
-                continue;
+            } else if held.text.is_some() {
+                if with_text {
+                    self.join_text(at, true);
+                    at += usize::from(!self.release(at));
+                } else {
+                    at += 1;
+                }
+            } else if held.is_state()
+                || (states > 0
+                    && held.is(Kind::ToolCompleted)
+                    && held.call().is_some_and(|call| !waiting_calls.contains(call)))
+            {
+                states -= usize::from(held.is_state());
+                self.overdraw();
+                self.dispatch(at, TailState::Quiet);
+            } else {
+                if held.is(Kind::ToolInvoked) {
+                    waiting_calls.extend(held.call().map(Into::into));
+                }
+                at += 1;
             }
-            self.join_text(at, true);
-            at += usize::from(!self.release(at));
         }
     }
 
@@ -399,8 +433,11 @@ impl Shaper {
         let session = event.envelope.session_id.clone();
         let track = self.tracks.entry(session.clone()).or_default();
         track.stamp(&mut event);
-        if matches!(event.body, Body::ProgressUpdated(_)) {
-            track.progress_at = Some(self.now);
+        match &event.body {
+            Body::ProgressUpdated(_) => track.progress_at = Some(self.now),
+            Body::AwaitingConfirmation(_) | Body::AwaitingClarification(_) => track.open_prompts += 1,
+            body if ends_prompt(body) => track.open_prompts = track.open_prompts.saturating_sub(1),
+            _ => {}
         }
         let low = (*self.terms.cognitive_load() == Pace::Low).then_some(limits::SHAPED_WPM_LOW);
         if let Some(pace) = self.terms.pace_wpm().or(low) {
@@ -424,8 +461,7 @@ impl Shaper {
             let mut times: Vec<u64> = self.tracks.values().map(|track| track.last_event).collect();
             times.sort_unstable();
             let middle = times[times.len() / 2];
-            let waits: std::collections::BTreeSet<&SessionId> =
-                self.held.iter().map(HeldEvent::session).collect();
+            let waits: BTreeSet<&SessionId> = self.held.iter().map(HeldEvent::session).collect();
             self.tracks.retain(|id, track| track.last_event > middle || waits.contains(id));
         }
         self.tracks.entry(session.clone()).or_default().last_event = event_count;

@@ -15,6 +15,8 @@ pub(super) struct SessionTrack {
     pub(super) progress_at: Option<u64>,
     /// Estimated time when the sent output has been spoken.
     pub(super) spoken_until: u64,
+    /// Sent prompts whose end was not sent yet.
+    pub(super) open_prompts: u32,
 }
 
 impl SessionTrack {

@@ -3,7 +3,7 @@
 //! Start at [`HandOff`]. The call opens a prompt and is never run; its output is whether the handoff was accepted.
 
 use futures_util::future::BoxFuture;
-use recount_event::family::handoff::{REASON_CHARS_MAX, Requested, TargetKind};
+use recount_event::family::handoff::{HandoffUrgency, REASON_CHARS_MAX, Requested, TargetKind};
 use recount_event::{ForeignId, Json};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -20,8 +20,11 @@ pub(crate) struct HandOff;
 struct HandOffInput {
     reason: String,
     target_kind: Option<TargetKind>,
+    target_uri: Option<String>,
+    urgency: Option<HandoffUrgency>,
     summary: Option<String>,
     context: Option<String>,
+    data: Option<Map<String, Value>>,
     timeout_seconds: Option<u64>,
 }
 
@@ -53,13 +56,26 @@ impl Tool for HandOff {
                     "type": "string", "enum": kinds,
                     "description": "Who should take over. Default: human."
                 },
+                "target_uri": {
+                    "type": "string", "minLength": 1, "maxLength": limits::HANDOFF_URI_CHARS_MAX,
+                    "description": "URI of the recipient, such as mailto:ops@example.com. Omit if unknown."
+                },
+                "urgency": {
+                    "type": "string", "enum": ["low", "medium", "high"],
+                    "description": "How soon someone should take over."
+                },
                 "summary": {
                     "type": "string", "minLength": 1, "maxLength": REASON_CHARS_MAX,
                     "description": "What is done and what remains, in one or two sentences."
                 },
                 "context": {
                     "type": "string", "minLength": 1, "maxLength": limits::HANDOFF_CONTEXT_CHARS_MAX,
-                    "description": "Further information that the recipient needs."
+                    "description": "Further information that the recipient needs, as text."
+                },
+                "data": {
+                    "type": "object",
+                    "description": "Structured information for the recipient, such as {\"branch\": \"fix-7\"}. \
+                                    Passed on unchanged."
                 },
                 "timeout_seconds": {
                     "type": "integer", "minimum": 1, "maximum": APPROVAL_TIMEOUT_SECONDS_MAX,
@@ -87,16 +103,27 @@ impl Tool for HandOff {
         request.tool_call_id = Some(call.clone());
         request.summary_normal = input.summary;
         request.timeout_seconds = input.timeout_seconds;
-        request.packaged_context = input.context.map(|context| {
-            let object = Map::from_iter([("notes".to_owned(), Value::String(context))]);
-            Json::of(&object).expect("a string is valid JSON")
-        });
+        request.target_uri = input.target_uri;
+        request.urgency_for_handoff = input.urgency;
+        let mut packaged = input.data.unwrap_or_default();
+        packaged.extend(input.context.map(|context| ("notes".to_owned(), Value::String(context))));
+        if !packaged.is_empty() {
+            let packaged = Json::of(&packaged).ok()?;
+            if packaged.text().len() > limits::HANDOFF_PACKAGE_BYTES_MAX {
+                return None;
+            }
+            request.packaged_context = Some(packaged);
+        }
         // The schema has the same limits as the log. An input that exceeds them was not checked.
         request.breach().is_none().then(|| ToolPrompt::Handoff(Box::new(request)))
     }
 
     fn run<'a>(&'a self, _job: Job<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { CallFailure::failed("not_asked", "the input of the handoff is invalid").into() })
+        let message = format!(
+            "the input of the handoff is invalid, or its `context` and `data` have more than {} bytes",
+            limits::HANDOFF_PACKAGE_BYTES_MAX
+        );
+        Box::pin(async { CallFailure::failed("not_asked", message).into() })
     }
 }
 
@@ -129,6 +156,25 @@ mod tests {
             Some(json!({
                 "handoff_id": "call_1", "reason": "no rights", "target_kind": "human", "tool_call_id": "call_1"
             }))
+        );
+        let input = json!({
+            "reason": "no rights", "target_uri": "mailto:ops@example.com", "urgency": "high", "context": "see a",
+            "data": { "branch": "fix-7", "tries": [1, 2] }
+        });
+        assert_eq!(crate::schema::check(&HandOff.schema(), &input).ok(), Some(()));
+        assert_eq!(
+            request(&input),
+            Some(json!({
+                "handoff_id": "call_1", "reason": "no rights", "target_kind": "human", "tool_call_id": "call_1",
+                "target_uri": "mailto:ops@example.com", "urgency_for_handoff": "high",
+                "packaged_context": { "branch": "fix-7", "notes": "see a", "tries": [1, 2] }
+            }))
+        );
+        let large =
+            json!({ "reason": "x", "data": { "all": "x".repeat(limits::HANDOFF_PACKAGE_BYTES_MAX) } });
+        assert_eq!(request(&large), None);
+        assert!(
+            crate::schema::check(&HandOff.schema(), &json!({ "reason": "x", "urgency": "now" })).is_err()
         );
         for reason in [String::new(), "x".repeat(REASON_CHARS_MAX + 1)] {
             let input = json!({ "reason": reason });

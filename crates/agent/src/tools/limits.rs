@@ -145,6 +145,12 @@ pub const CHOICE_CHARS_MAX: usize = 500;
 /// Characters of the context of a handoff; more are refused.
 pub const HANDOFF_CONTEXT_CHARS_MAX: usize = 65_536;
 
+/// Bytes of the context and the data of a handoff together, as JSON; more are refused.
+pub const HANDOFF_PACKAGE_BYTES_MAX: usize = 400_000;
+
+/// Characters of the URI of the recipient of a handoff; a longer one is refused.
+pub const HANDOFF_URI_CHARS_MAX: usize = 2_048;
+
 // Stored results.
 
 /// Bytes of a stored result that one call of `read_result` returns; the output names the offset to continue with.

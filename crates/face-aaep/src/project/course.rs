@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use recount_aaep::markdown;
 use recount_aaep::wire::{
     Boundary, CancelledBy, ErrorCategory, OutputStreaming, SessionCancelled, SessionCompleted,
     SessionErrored, SessionStarted, StateChanged, Summaries, Urgency,
@@ -12,7 +13,8 @@ use recount_aaep::wire::{
 use recount_event::code::{CODES, Code};
 use recount_event::family::run::WaitKind;
 use recount_event::family::{assistant, run};
-use recount_event::{ForeignId, Payload};
+use recount_event::{ForeignId, Payload, RunId};
+use serde_json::{Map, Value};
 
 use super::event_builder::EventBuilder;
 use super::open_call::OpenCall;
@@ -31,18 +33,24 @@ pub(super) struct Course {
     has_worker: bool,
     /// The request that the run was created with, for listeners that join.
     pub(super) request: Option<String>,
+    /// The session that started this one.
+    parent: Option<String>,
     /// Open prompts; handoffs are not among them.
     pub(super) prompts: BTreeMap<ForeignId, OpenPrompt>,
     /// Handoffs that are neither accepted nor declined.
     pub(super) handoffs: BTreeMap<ForeignId, OpenPrompt>,
     /// Open calls.
     pub(super) calls: BTreeMap<ForeignId, OpenCall>,
+    /// Calls whose permission was requested and that are not invoked yet.
+    pub(super) prompted_calls: BTreeSet<ForeignId>,
     /// Calls of this turn that a question or a handoff names and that are not invoked yet.
     pub(super) asking_calls: BTreeSet<ForeignId>,
     pub(super) calls_started: u64,
     /// Characters emitted of each open text, by turn and block.
     outputs: BTreeMap<(u64, u64), u64>,
     answer: Option<String>,
+    /// The error message that was spoken last, so that the next event need not repeat it.
+    pub(super) reported: Option<String>,
     /// The text that was completed last.
     last_text: Option<String>,
     /// Whether the answer was emitted as text, so that the ending need not repeat it.
@@ -58,13 +66,16 @@ impl Course {
             agent,
             has_worker: false,
             request: None,
+            parent: None,
             prompts: BTreeMap::new(),
             handoffs: BTreeMap::new(),
             calls: BTreeMap::new(),
+            prompted_calls: BTreeSet::new(),
             asking_calls: BTreeSet::new(),
             calls_started: 0,
             outputs: BTreeMap::new(),
             answer: None,
+            reported: None,
             last_text: None,
             answer_was_emitted: false,
             began: 0,
@@ -86,8 +97,17 @@ impl Course {
         body.requested_by = text::some_quoted(queued.requested_by.as_deref());
         body.request_text = text::some_field(queued.request_text.as_deref());
         to.push(body, summaries, Urgency::Normal);
+        self.parent = parent(queued).map(|run| id::session_id(run).as_str().to_owned());
+        self.name_parent(to);
         if resumed {
             self.push_sentence(to, Key::Resumed, &[]);
+        }
+    }
+
+    /// Adds the parent of this session to the last event.
+    pub(super) fn name_parent(&self, to: &mut EventBuilder<'_>) {
+        if let Some(parent) = &self.parent {
+            to.extend_last(Map::from_iter([("parent_session_id".to_owned(), parent.as_str().into())]));
         }
     }
 
@@ -97,7 +117,7 @@ impl Course {
             Payload::RunStarted(_) if self.has_worker => self.push_sentence(to, Key::TakenOver, &[]),
             Payload::RunStarted(_) => self.has_worker = true,
             Payload::RunThrottled(held) => {
-                let reason = text::quoted(&held.reason);
+                let reason = text::quoted(&held.reason).replace('_', " ");
                 self.push_sentence(
                     to,
                     Key::Throttled,
@@ -125,8 +145,16 @@ impl Course {
                 self.enter_unless_blocked(to, State::Thinking);
             }
             Payload::TurnFailed(failed) => {
-                let key = if failed.will_retry { Key::TurnRetried } else { Key::TurnFailed };
-                self.push_sentence(to, key, &[("message", text::quoted(&failed.message).as_str().into())]);
+                let message = text::quoted(&failed.message);
+                let args: [(&'static str, Arg<'_>); 1] = [("message", message.as_str().into())];
+                match (failed.will_retry, self.reported.as_ref() == Some(&message)) {
+                    (true, true) => self.push_sentence(to, Key::TurnRetriedPlain, &[]),
+                    (true, false) => self.push_sentence(to, Key::TurnRetried, &args),
+                    // The ending follows, with the same message.
+                    (false, true) => {}
+                    (false, false) => self.push_sentence(to, Key::TurnFailed, &args),
+                }
+                self.reported = Some(message);
             }
             Payload::AssistantTextDelta(piece) => self.append_text(to, piece),
             Payload::AssistantTextComplete(whole) => self.complete_text(to, whole),
@@ -142,16 +170,22 @@ impl Course {
                 self.push_sentence(to, Key::BudgetWarning, &[("percent", warning.threshold_pct.into())]);
             }
             Payload::CostBudgetExceeded(_) => self.push_sentence(to, Key::BudgetExceeded, &[]),
-            Payload::ChildRunStarted(child) => match text::some_quoted(child.summary.as_deref()) {
-                Some(summary) => {
-                    self.push_sentence(
-                        to,
-                        Key::ChildStartedWithSummary,
-                        &[("summary", summary.as_str().into())],
-                    );
+            Payload::ChildRunStarted(child) => {
+                match text::some_quoted(child.summary.as_deref()) {
+                    Some(summary) => {
+                        self.push_sentence(
+                            to,
+                            Key::ChildStartedWithSummary,
+                            &[("summary", summary.as_str().into())],
+                        );
+                    }
+                    None => self.push_sentence(to, Key::ChildStarted, &[]),
                 }
-                None => self.push_sentence(to, Key::ChildStarted, &[]),
-            },
+                if let Ok(run) = child.child_run_id.parse::<RunId>() {
+                    let session = id::session_id(run).as_str().into();
+                    to.extend_last(Map::from_iter([("child_session_id".to_owned(), session)]));
+                }
+            }
             Payload::RunFinished(finished) => self.complete_session(to, finished),
             Payload::RunFailed(failed) => self.fail_session(to, failed),
             Payload::RunCancelled(cancelled) => self.cancel_session(to, cancelled),
@@ -247,7 +281,7 @@ impl Course {
         let seconds =
             finished.duration_ms.unwrap_or_else(|| to.millis().abs_diff(self.began)).div_ceil(1_000);
         let agent = self.agent.clone();
-        let answer = self.answer.as_deref().map(text::quoted);
+        let answer = self.answer.as_deref().map(|answer| text::quoted(&markdown::plain(answer)));
         let mut args: Vec<(&'static str, Arg<'_>)> = vec![
             ("agent", agent.as_str().into()),
             ("seconds", seconds.into()),
@@ -270,7 +304,7 @@ impl Course {
     fn fail_session(&mut self, to: &mut EventBuilder<'_>, failed: &run::Failed) {
         self.close_open_items(to);
         let message = text::quoted(&failed.message);
-        let message = if message.is_empty() { failed.code.clone() } else { message };
+        let message = if message.is_empty() { failed.code.clone() } else { text::without_ticks(message) };
         let code = text::quoted(&failed.code);
         let args = [("message", message.as_str().into()), ("code", code.as_str().into())];
         let summaries = to.render(Key::SessionErrored, &args);
@@ -348,6 +382,12 @@ impl Course {
 
 /// The longest duration that the protocol can carry.
 pub(super) const DAY_MS: u64 = 86_400_000;
+
+/// The run that started this one.
+fn parent(queued: &run::Queued) -> Option<RunId> {
+    let config: Value = serde_json::from_str(queued.config.as_ref()?.text()).ok()?;
+    config.pointer("/spawned_by/run_id")?.as_str()?.parse().ok()
+}
 
 fn category(failed: &run::Failed) -> ErrorCategory {
     let known = CODES.iter().find(|row| row.name == failed.code).map(|row| ErrorCategory::from(row.aaep));

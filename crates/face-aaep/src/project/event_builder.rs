@@ -2,11 +2,14 @@
 //! with [`EventBuilder::push`].
 
 use recount_aaep::Event;
+use recount_aaep::shaping::{EXTENSION_CONTEXT, EXTENSION_PREFIX};
 use recount_aaep::wire::{
     Body, Context, Envelope, LocalizationHints, Producer, SessionId, Summaries, TextDirection, Timestamp,
     Urgency, Verbosity,
 };
 use recount_event::RunId;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::id::Place;
 use crate::speech::{Arg, Key, Speech};
@@ -79,6 +82,15 @@ impl<'f> EventBuilder<'f> {
             body,
             other: Default::default(),
         });
+    }
+
+    /// Adds members of this producer's extension to the event that was pushed last.
+    pub(super) fn extend_last(&mut self, members: Map<String, Value>) {
+        let Some(last) = self.events.last_mut() else { return };
+        let Ok(members) = RawValue::from_string(Value::Object(members).to_string()) else { return };
+        last.envelope.context =
+            Context::Many(vec![recount_aaep::kind::CONTEXT.into(), EXTENSION_CONTEXT.into()]);
+        last.envelope.extensions.insert(EXTENSION_PREFIX.into(), members);
     }
 
     pub(super) fn render(&self, key: Key, args: &[(&'static str, Arg<'_>)]) -> Summaries {

@@ -33,6 +33,12 @@ impl Place {
     /// Parts from here on belong to countdowns, which are not in the log either.
     pub const COUNTDOWN_PART: u64 = Place::JOIN_PART + (1 << 23);
 
+    /// The place of an event that is not of the log, at an offset that is different for each such event.
+    pub(crate) fn aside(self, offset: u64) -> Place {
+        let count = Place::COUNTDOWN_PART - Place::JOIN_PART;
+        Place { part: Place::JOIN_PART + offset % count, ..self }
+    }
+
     /// Whether the place is of an event of the log, so that a stream can be resumed after it.
     pub fn is_of_the_log(self) -> bool {
         self.part < Place::JOIN_PART

@@ -12,6 +12,7 @@ use recount_event::{ForeignId, RunId};
 use super::course::Course;
 use super::event_builder::{EventBuilder, Frame};
 use super::open_prompt::OpenPrompt;
+use super::prompts::bounded;
 use super::state::State;
 use super::{OURS, Place, Projector, SessionPhase, session_id, text};
 use crate::limits;
@@ -39,7 +40,22 @@ pub struct JoinSummary {
 #[derive(Debug, Clone)]
 pub struct RepeatedPrompt {
     pub prompt: ForeignId,
+    /// The event that is emitted again.
+    pub opened: Option<Place>,
     pub event: Event,
+    opened_ms: i64,
+    deadline_ms: Option<i64>,
+}
+
+impl RepeatedPrompt {
+    /// The prompt for a listener that goes on after an event of this time: later events have later times.
+    pub fn at(&self, millis: i64) -> Event {
+        let millis = millis.max(self.opened_ms);
+        let mut event = self.event.clone();
+        event.envelope.timestamp = Timestamp::of_millis(millis);
+        set_seconds_left(&mut event.body, self.deadline_ms, millis);
+        event
+    }
 }
 
 impl JoinSummary {
@@ -50,6 +66,11 @@ impl JoinSummary {
 }
 
 impl Projector {
+    /// Whether a prompt or a handoff has no outcome.
+    pub(crate) fn awaits_reply(&self) -> bool {
+        self.phase == SessionPhase::Open && self.course.unsettled().next().is_some()
+    }
+
     /// Summarises the run at a time: `None` before the session has started and after it has ended.
     ///
     /// The ids have parts from [`Place::JOIN_PART`] on, which no event of the log has. So a stream cannot be resumed
@@ -64,6 +85,7 @@ impl Projector {
         let state = self.course.state;
         let summaries = self.course.join_sentence(&to, reason);
         to.push(StateChanged::new(state.word().into(), state.word().into()), summaries, Urgency::Normal);
+        self.course.name_parent(&mut to);
         let summary = to.finish().remove(0);
         let mut open: Vec<(&ForeignId, &OpenPrompt, &Arc<Event>)> = self
             .course
@@ -74,9 +96,10 @@ impl Projector {
         let prompts = (Place::JOIN_PART + 1..).zip(open).map(|(part, (id, prompt, shown))| {
             let mut event = Event::clone(shown);
             event.envelope.event_id = Place { run: self.run, sequence: self.sequence, part }.event_id();
-            event.envelope.timestamp = Timestamp::of_millis(millis);
-            set_seconds_left(&mut event.body, prompt.deadline_ms, millis);
-            RepeatedPrompt { prompt: id.clone(), event }
+            let opened = Place::parse(shown.envelope.event_id.as_str());
+            let (opened_ms, deadline_ms) = (shown.envelope.timestamp.millis(), prompt.deadline_ms);
+            let repeated = RepeatedPrompt { prompt: id.clone(), opened, event, opened_ms, deadline_ms };
+            RepeatedPrompt { event: repeated.at(millis), ..repeated }
         });
         let prompts = prompts.collect();
         Some(JoinSummary { summary, prompts })
@@ -130,10 +153,10 @@ impl Course {
 /// A prompt counts its seconds from its own timestamp, so a repeated prompt gets the remaining seconds.
 fn set_seconds_left(body: &mut Body, deadline_ms: Option<i64>, now_ms: i64) {
     let Some(deadline_ms) = deadline_ms else { return };
-    let left = u32::try_from(deadline_ms.saturating_sub(now_ms) / 1_000).unwrap_or(0).max(1);
+    let left = bounded(u64::try_from(deadline_ms.saturating_sub(now_ms) / 1_000).unwrap_or(0));
     match body {
-        Body::AwaitingConfirmation(ask) => ask.timeout_seconds = ask.timeout_seconds.min(left),
-        Body::AwaitingClarification(ask) => ask.timeout_seconds = ask.timeout_seconds.min(left),
+        Body::AwaitingConfirmation(ask) => ask.timeout_seconds = left,
+        Body::AwaitingClarification(ask) => ask.timeout_seconds = left,
         _ => {}
     }
 }

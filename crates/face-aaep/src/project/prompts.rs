@@ -144,8 +144,8 @@ impl Course {
                 None => to.sentence(Key::ConsequenceUnknown, &[]),
             }
         });
-        // Backticks are not spoken, and the preview is omitted if the action contains it.
-        let spoken_action = text::ended(action.replace('`', ""));
+        // The marks around a command are not spoken, those within it are. The preview is omitted if the action contains it.
+        let spoken_action = text::ended(text::without_outer_ticks(&action));
         let preview = text::some_field(request.preview.as_deref());
         let preview = preview.filter(|preview| !action.contains(preview.as_str())).unwrap_or_default();
         let irreversible = request.irreversible == Some(true)
@@ -187,6 +187,7 @@ impl Course {
         let deadline_ms = deadline_ms(to, body.timeout_seconds);
         to.push(body, summaries, Urgency::Critical);
         self.prompts.insert(request.approval_id.clone(), self.remember_prompt(to, deadline_ms));
+        self.prompted_calls.insert(request.tool_call_id.clone());
     }
 
     fn open_clarification(
@@ -337,7 +338,13 @@ impl Course {
             handoff::HandoffUrgency::Medium => Level::Medium,
             handoff::HandoffUrgency::High => Level::High,
         });
+        // A listener that accepts the handoff names it.
+        let mut own = Map::from_iter([("handoff_id".to_owned(), request.handoff_id.as_str().into())]);
+        if request.packaged_context.is_some() && body.packaged_context.is_none() {
+            own.insert("packaged_context_omitted".into(), true.into());
+        }
         to.push(body, summaries, Urgency::Critical);
+        to.extend_last(own);
         self.handoffs.insert(request.handoff_id.clone(), self.remember_prompt(to, None));
     }
 }
@@ -368,7 +375,7 @@ fn seconds(to: &EventBuilder<'_>, timeout_seconds: Option<u64>, expires_at: Opti
 }
 
 /// Limits seconds to what a prompt of the protocol can state.
-fn bounded(seconds: u64) -> u32 {
+pub(super) fn bounded(seconds: u64) -> u32 {
     let seconds = seconds.clamp(1, limits::PROMPT_SECONDS_MAX);
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }

@@ -5,11 +5,55 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::limits;
 
-/// A text for the middle of a sentence: one line.
+/// A text for the middle of a sentence: one line, without ids.
 pub(super) fn quoted(text: &str) -> String {
     let line = text.split(|character: char| character.is_whitespace() || character.is_control());
-    let line = line.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let line = line.filter(|word| !word.is_empty()).map(without_id).collect::<Vec<_>>().join(" ");
     cut(undirected(line), limits::QUOTED_CHARS_MAX)
+}
+
+/// Kinds of ids, by prefix, and what is spoken instead: an id cannot be remembered by ear.
+const IDS: &[(&str, &str)] = &[
+    ("run", "run"),
+    ("task", "task"),
+    ("chat", "session"),
+    ("sess", "session"),
+    ("art", "artifact"),
+    ("appr", "approval"),
+    ("clar", "question"),
+    ("hand", "handoff"),
+    ("ckpt", "checkpoint"),
+    ("call", "call"),
+    ("evt", "event"),
+    ("tok", "token"),
+];
+
+/// Characters of an id after its prefix.
+const ID_CHARS: usize = 26;
+
+/// A word, or the kind of the id that it is.
+fn without_id(word: &str) -> &str {
+    let core = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let known = core.split_once('_').filter(|(_, rest)| {
+        rest.len() == ID_CHARS && rest.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+    });
+    let kind = known.and_then(|(prefix, _)| IDS.iter().find(|(known, _)| *known == prefix));
+    kind.map_or(word, |(_, spoken)| spoken)
+}
+
+/// A text without the marks around its code: of several, those within may be part of a command.
+pub(super) fn without_outer_ticks(text: &str) -> String {
+    match (text.find('`'), text.rfind('`')) {
+        (Some(first), Some(last)) if first < last => {
+            [&text[..first], &text[first + 1..last], &text[last + 1..]].concat()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// A text without the marks around its code, for facts that need no decision.
+pub(super) fn without_ticks(text: String) -> String {
+    if text.matches('`').count().is_multiple_of(2) { text.replace('`', "") } else { text }
 }
 
 /// Removes characters that change the direction of the following text. They could reverse a sentence or close its
@@ -98,6 +142,31 @@ mod tests {
         let turned = "keep \u{202E}reven\u{202C} \u{2069}it";
         assert_eq!((quoted(turned), field(turned)), ("keep reven it".into(), "keep reven it".into()));
         assert_eq!((some_field(Some(" \n")), some_quoted(None)), (None, None));
+    }
+
+    #[test]
+    fn ids_are_not_spoken() {
+        let id = "01M8JS9S5RQ4221ACB499CASBV";
+        for (text, spoken) in [
+            (format!("run_{id} has finished"), "run has finished"),
+            (format!("see (appr_{id}), or clar_{id}."), "see approval or question"),
+            (format!("run_{} and shop_{id}", &id[1..]), &*format!("run_{} and shop_{id}", &id[1..])),
+            ("snake_case call_back".to_owned(), "snake_case call_back"),
+        ] {
+            assert_eq!(quoted(&text), spoken);
+        }
+    }
+
+    #[test]
+    fn marks_of_code_are_not_spoken_but_those_of_a_command_are() {
+        for (text, action, fact) in [
+            ("Run `ls`.", "Run ls.", "Run ls."),
+            ("Run `echo `rm x``.", "Run echo `rm x`.", "Run echo rm x."),
+            ("Run ` ls", "Run ` ls", "Run ` ls"),
+        ] {
+            assert_eq!(without_outer_ticks(text), action);
+            assert_eq!(without_ticks(text.to_owned()), fact);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use recount_event::Payload;
 use recount_event::family::shell;
 use recount_event::family::tool::{self, RiskLevel, TodoStatus};
 use recount_run::ASKING_TOOLS;
+use serde_json::{Map, Value};
 
 use super::course::{Course, DAY_MS};
 use super::event_builder::EventBuilder;
@@ -35,6 +36,7 @@ impl Course {
             Payload::ToolTimedOut(ended) => self.end_call(to, ended, End::TimedOut),
             Payload::ToolShellOutputChunk(chunk) => self.report_progress(to, chunk),
             Payload::ToolRefused(no) => {
+                self.prompted_calls.remove(&no.tool_call_id);
                 self.push_tool_sentence(to, Key::ToolRefused, &no.tool_name, ("reason", &no.message));
             }
             Payload::ToolTodoWriteUpdated(list) => todo(to, &list.todos),
@@ -61,6 +63,7 @@ impl Course {
                 let [provider, message] = [&no.provider, &no.message].map(|t| text::quoted(t));
                 let args = [("provider", (&*provider).into()), ("message", (&*message).into())];
                 self.push_sentence(to, Key::Upstream, &args);
+                self.reported = Some(message);
             }
             _ => return false,
         }
@@ -92,9 +95,15 @@ impl Course {
         let name = text::quoted(&call.tool_name);
         let arguments = text::some_quoted(call.args_summary.as_deref());
         let tool = ("tool", Arg::Text(&name));
+        let irreversible = call.irreversible == Some(true);
+        let is_grave = irreversible || call.risk_level == Some(RiskLevel::High);
+        let is_unasked = !self.prompted_calls.remove(&call.tool_call_id) && is_grave;
         let summaries = match &arguments {
+            _ if is_unasked => {
+                let key = if irreversible { Key::ToolUnaskedIrreversible } else { Key::ToolUnasked };
+                to.render(key, &[tool, ("arguments", arguments.as_deref().unwrap_or_default().into())])
+            }
             Some(arguments) => {
-                let irreversible = call.irreversible == Some(true);
                 let key = if irreversible { Key::ToolIrreversible } else { Key::ToolInvokedWith };
                 to.render(key, &[tool, ("arguments", arguments.as_str().into())])
             }
@@ -102,10 +111,13 @@ impl Course {
         };
         let mut body = ToolInvoked::new(id::tool(&call.tool_name));
         body.args_summary = text::some_field(call.args_summary.as_deref());
-        body.risk_level = call.risk_level.map(level);
-        body.irreversible = call.irreversible;
+        body.risk_level = call.risk_level.map(level).filter(|_| !is_unasked);
+        body.irreversible = call.irreversible.filter(|_| !is_unasked);
         body.tool_call_id = Some(id::call_id(&call.tool_call_id));
         to.push(body, summaries, Urgency::Normal);
+        if is_unasked {
+            to.extend_last(unasked(call));
+        }
         self.calls.insert(call.tool_call_id.clone(), OpenCall::new(&call.tool_name, to.millis()));
         self.calls_started += 1;
     }
@@ -115,7 +127,7 @@ impl Course {
         let name = text::quoted(&tool_name);
         let tool = ("tool", Arg::Text(&name));
         let interrupted = ended.code.as_deref() == Some("interrupted");
-        let error = text::some_quoted(ended.error.as_deref());
+        let error = text::some_quoted(ended.error.as_deref()).map(text::without_ticks).map(text::ended);
         let summary = text::some_quoted(ended.summary.as_deref()).map(text::aloud).map(text::ended);
         let (status, summaries) = match (end, &summary, &error) {
             (End::Completed, Some(summary), _) => {
@@ -174,6 +186,19 @@ impl Course {
             to.push(body, summaries, Urgency::Normal);
         }
     }
+}
+
+/// The facts about a grave call whose permission was not requested. The protocol forbids the fields that state them on
+/// such a call.
+fn unasked(call: &tool::Invoked) -> Map<String, Value> {
+    let mut facts = Map::from_iter([("permission".to_owned(), "not_requested".into())]);
+    if let Some(irreversible) = call.irreversible {
+        facts.insert("irreversible".into(), irreversible.into());
+    }
+    if let Some(risk) = call.risk_level {
+        facts.insert("risk_level".into(), level(risk).as_str().into());
+    }
+    facts
 }
 
 /// Reports a to-do list as progress: the current step of all steps.

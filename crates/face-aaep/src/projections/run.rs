@@ -12,7 +12,7 @@ use super::lock;
 use super::projected::{Projected, ProjectedSink, RunOwner, project, project_damage};
 use super::window::{Budget, Window};
 use crate::limits;
-use crate::project::{JoinReason, Place, Projector};
+use crate::project::{JoinReason, Place, Projector, RepeatedPrompt};
 use crate::reply_tokens::ReplyTokens;
 use crate::speech::Speech;
 
@@ -149,6 +149,13 @@ impl RunProjection {
         lock(&self.state).window.after(place)
     }
 
+    /// The last event after a place that is of the same event of the log; `None` if there is none in the window.
+    pub(super) fn rest_of(&self, place: Place) -> Option<Place> {
+        let state = lock(&self.state);
+        let is_of = |other: &Place| other.sequence == place.sequence && *other > place;
+        state.window.kept().map(|event| event.place).filter(is_of).last()
+    }
+
     /// The current state of the run.
     pub(crate) fn join_state(&self, reason: JoinReason) -> JoinState {
         let now = self.clock.now_ms();
@@ -162,6 +169,17 @@ impl RunProjection {
             sequence: state.sequence,
             has_failed,
         }
+    }
+
+    /// Whether a prompt is open.
+    pub(super) fn awaits_reply(&self) -> bool {
+        lock(&self.state).projector.awaits_reply()
+    }
+
+    /// The prompts that are open now.
+    pub(super) fn open_prompts(&self) -> Vec<RepeatedPrompt> {
+        let summary = lock(&self.state).projector.join_summary(self.clock.now_ms(), JoinReason::Joined);
+        summary.map(|summary| summary.prompts).unwrap_or_default()
     }
 
     /// The owner of the run, if its events were read or its damage was found.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::Projections;
 use super::projected::{Projected, project, project_damage};
 use super::run::{JoinState, RunEnd, RunLevel, RunProjection};
-use crate::project::{JoinReason, Place, Projector};
+use crate::project::{JoinReason, Place, Projector, RepeatedPrompt};
 use crate::reply_tokens::ReplyTokens;
 use crate::speech::Speech;
 
@@ -79,6 +79,17 @@ impl RunReader {
         self.after = None;
         self.own = None;
         join_state
+    }
+
+    /// The prompts of the run that are open now; now is after the events before `sequence`.
+    pub(crate) async fn open_prompts(&self, sequence: u64) -> Vec<RepeatedPrompt> {
+        self.projection.caught_up(sequence).await;
+        self.projection.open_prompts()
+    }
+
+    /// The last event after the place that it reads after, if that is of the same event of the log.
+    pub(crate) fn rest_of_first(&self) -> Option<Place> {
+        self.after.and_then(|after| self.projection.rest_of(after))
     }
 
     /// Whether no more events follow: the session ended before `sequence`, and its last event was received.

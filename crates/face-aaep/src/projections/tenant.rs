@@ -2,7 +2,7 @@
 //!
 //! One task follows the feed for new runs; each run is projected by its own task. Start with [`TenantProjection`].
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 
 use recount_engine::{Engine, Error, ListQuery, RunFilter, RunRow};
@@ -39,6 +39,18 @@ pub(super) enum TenantStage {
 pub(super) struct LiveRun {
     pub(super) projection: Arc<RunProjection>,
     pub(super) history: u64,
+    /// Whether it waited for a reply when this projection started.
+    waited: bool,
+}
+
+impl LiveRun {
+    /// Whether a prompt of it is open.
+    pub(super) fn awaits_reply(&self) -> bool {
+        match self.projection.is_caught_up(self.history) {
+            true => self.projection.awaits_reply(),
+            false => self.waited,
+        }
+    }
 }
 
 /// The shared projection of a tenant, with a window of its newest events.
@@ -150,9 +162,9 @@ impl Task {
     async fn follow(&self) -> Result<(), Error> {
         let began = self.engine.read().last_position().await?;
         let mut feed = self.engine.read().follow_feed_records(began).await?;
-        for run in self.unended().await? {
+        for (run, waited) in self.unended().await? {
             let history = self.engine.read().tail(run).await?.unwrap_or(0);
-            self.add(run, history);
+            self.add(run, history, waited);
         }
         if let Some(tenant) = self.tenant.0.upgrade() {
             tenant.level.send_modify(|level| level.stage = TenantStage::Live);
@@ -160,7 +172,7 @@ impl Task {
         while let Some(records) = feed.next().await? {
             for (_, envelope) in records {
                 match Envelope::read(&envelope) {
-                    Ok(envelope) if envelope.sequence == 0 => self.add(envelope.run_id, 0),
+                    Ok(envelope) if envelope.sequence == 0 => self.add(envelope.run_id, 0, false),
                     _ => {}
                 }
             }
@@ -168,8 +180,8 @@ impl Task {
         Ok(())
     }
 
-    /// Adds the runs that have not ended: all own runs, and the newest external ones.
-    async fn unended(&self) -> Result<Vec<RunId>, Error> {
+    /// The runs that have not ended, all own runs and the newest external ones, each with whether it waits for a reply.
+    async fn unended(&self) -> Result<BTreeMap<RunId, bool>, Error> {
         let mut rows: Vec<RunRow> = self.engine.catalogue().unfinished().await?;
         let mut query = ListQuery { limit: limits::RUNS_PAGE, ..ListQuery::default() };
         let mut looked_at = 0;
@@ -186,13 +198,15 @@ impl Task {
             }
             query.after = page.next;
         }
-        let mut runs: Vec<RunId> = rows.iter().map(|row| row.id).collect();
-        runs.sort_unstable();
-        runs.dedup();
-        Ok(runs)
+        let waits = |row: &RunRow| {
+            [&row.pending_approvals, &row.pending_clarifications, &row.pending_handoffs]
+                .into_iter()
+                .any(|pending| !pending.is_empty())
+        };
+        Ok(rows.iter().map(|row| (row.id, waits(row))).collect())
     }
 
-    fn add(&self, run: RunId, history: u64) {
+    fn add(&self, run: RunId, history: u64, waited: bool) {
         let Some(tenant) = self.tenant.0.upgrade() else { return };
         if lock(&tenant.runs).contains_key(&run) {
             return;
@@ -209,7 +223,7 @@ impl Task {
         let projection = self.projections.run(&self.engine, run, tenant.speech, Some((&sink, history)));
         // The run may have ended in the meantime; then its last event came before it was listed here.
         if !projection.is_over() {
-            lock(&tenant.runs).insert(run, LiveRun { projection: projection.clone(), history });
+            lock(&tenant.runs).insert(run, LiveRun { projection: projection.clone(), history, waited });
         }
         if projection.is_over() {
             lock(&tenant.runs).remove(&run);

@@ -136,9 +136,9 @@ impl TenantReader {
     /// Starts here, with every live run.
     fn join(&mut self) {
         let (next, mut live) = self.tenant.live();
-        // Only the newest runs are joined, to bound the memory of a subscription. The others are received from their
-        // next event on.
-        live.make_contiguous().sort_unstable_by_key(|(run, _)| Reverse(*run));
+        // Only some runs are joined, to bound the memory of a subscription: those that wait for a reply, then the
+        // newest. The others are received from their next event on.
+        live.make_contiguous().sort_by_cached_key(|(run, live)| (!live.awaits_reply(), Reverse(*run)));
         live.truncate(limits::RUNS_JOINED_MAX);
         self.next = Some(next);
         self.had = live.iter().map(|(run, _)| (*run, u64::MAX)).collect();

@@ -12,7 +12,9 @@ use recount_run::{CancelledBy, Command, PromptKind};
 use super::check::{self, Question};
 use crate::limits;
 use crate::project::run_of;
-use crate::reply_state::{ControlRequest, Outcome, PromptReply, PromptShape, Received, ReplyAttempt, Shown};
+use crate::reply_state::{
+    ControlAction, ControlRequest, Outcome, PromptReply, PromptShape, Received, ReplyAttempt, Shown,
+};
 use crate::subscription::Subscription;
 
 /// An open prompt from the catalogue.
@@ -38,7 +40,7 @@ impl From<Outcome> for Stopped {
 pub(super) async fn handle(subscription: &Subscription, received: Received) -> ReplyAttempt {
     let Received { reply, at_ms } = received;
     let done = match &reply {
-        PromptReply::Control(control) => cancel(subscription, control).await,
+        PromptReply::Control(control) => control_run(subscription, control).await,
         reply => answer(subscription, reply, at_ms).await,
     };
     let caller = subscription.caller();
@@ -182,13 +184,14 @@ impl OpenRow {
     }
 }
 
-/// Cancels a run that the subscription covers.
-async fn cancel(
+/// Cancels a run that the subscription covers, or accepts or declines its handoff.
+async fn control_run(
     subscription: &Subscription,
     control: &ControlRequest,
 ) -> Result<(RunId, Option<ForeignId>), Stopped> {
     let caller = subscription.caller();
-    if !caller.may(Scope::Run) {
+    let required = if control.action == ControlAction::Cancel { Scope::Run } else { Scope::Approve };
+    if !caller.may(required) {
         return Err(Outcome::NotEntitled.into());
     }
     let run = run_of(control.session_id.as_str()).ok_or(Outcome::RunForeign)?;
@@ -202,11 +205,24 @@ async fn cancel(
         return Err(stopped(Outcome::RunForeign));
     }
     let reason = control.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
-    let reason = reason.map_or_else(|| format!("cancelled by {}", caller.name), str::to_owned);
-    let command = Command::Cancel { by: CancelledBy::Operator, reason };
+    let (by, reason) = (caller.name.clone(), reason.map(str::to_owned));
+    let handoff = control.handoff_id.as_deref().and_then(|id| ForeignId::parse(id).ok());
+    let command = match (control.action, handoff.clone()) {
+        (ControlAction::Cancel, _) => {
+            let reason = reason.unwrap_or_else(|| format!("cancelled by {by}"));
+            Command::Cancel { by: CancelledBy::Operator, reason }
+        }
+        (_, None) => return Err(stopped(Outcome::Invalid)),
+        (ControlAction::AcceptHandoff, Some(handoff_id)) => {
+            Command::AcknowledgeHandoff { handoff_id, by, comment: reason }
+        }
+        (ControlAction::DeclineHandoff, Some(handoff_id)) => {
+            Command::RejectHandoff { handoff_id, by, reason }
+        }
+    };
     match subscription.engine().write().submit(run, command).await {
-        Ok(_) => Ok((run, None)),
-        Err(error) => Err(stopped(outcome(&error))),
+        Ok(_) => Ok((run, handoff)),
+        Err(error) => Err(Stopped { prompt: handoff, ..stopped(outcome(&error)) }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The messages that are handled: replies of the protocol, and two of this producer's extension. Pure.
 //!
-//! `recount.extend` requests more time for a prompt, `recount.control` cancels a run. The protocol has no such
+//! `recount.extend` requests more time for a prompt, `recount.control` cancels a run, or accepts or declines a handoff. The
+//! protocol has no such
 //! messages, so their types begin with the prefix of this producer's extensions. Start with [`OwnMessage::parse`].
 
 use recount_aaep::wire::{ClarificationReply, ConfirmationReply, ReplyToken, SessionId, SubscriptionId};
@@ -61,18 +62,22 @@ pub(crate) struct ControlRequest {
     _type: String,
     pub(crate) subscription_id: SubscriptionId,
     pub(crate) session_id: SessionId,
-    #[serde(rename = "action")]
-    _action: Action,
+    pub(crate) action: ControlAction,
+    /// The handoff to accept or to decline, as `extensions.recount.handoff_id` of its event names it.
+    #[serde(default)]
+    pub(crate) handoff_id: Option<String>,
     #[serde(default)]
     pub(crate) reason: Option<String>,
     #[serde(default, rename = "correlation_id")]
     _correlation_id: Option<String>,
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Action {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ControlAction {
     Cancel,
+    AcceptHandoff,
+    DeclineHandoff,
 }
 
 /// A message of this producer's own.

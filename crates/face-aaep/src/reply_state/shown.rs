@@ -125,6 +125,11 @@ impl ShownPrompts {
         });
     }
 
+    /// Whether a prompt was shown with its present token.
+    pub(crate) fn has_shown(&self, event: &Event, bound: impl Fn(&ReplyToken) -> ReplyToken) -> bool {
+        token_of(event).is_some_and(|token| self.by_token.contains_key(&bound(token)))
+    }
+
     pub(crate) fn find(&self, token: &ReplyToken) -> Option<&Shown> {
         self.by_token.get(token)
     }
@@ -166,6 +171,15 @@ impl ShownPrompts {
         let first_time = marks.reported <= due.mark;
         marks.reported = due.mark + 1;
         first_time
+    }
+}
+
+/// The token of a prompt; `None` for events that take no reply.
+fn token_of(event: &Event) -> Option<&ReplyToken> {
+    match &event.body {
+        Body::AwaitingConfirmation(ask) => Some(&ask.reply_token),
+        Body::AwaitingClarification(ask) => Some(&ask.reply_token),
+        _ => None,
     }
 }
 

@@ -1,9 +1,11 @@
 //! Chooses where a stream begins: at the start of a run, now, after the last received frame, or with a summary of what
 //! was missed. Start with [`run`] and [`all`].
 
+use recount_aaep::Event;
 use recount_aaep_host::Problem;
-use recount_engine::Error;
+use recount_engine::{Engine, Error};
 use recount_event::RunId;
+use recount_event::codec::Envelope;
 
 use super::FaceState;
 use crate::delivery::Delivery;
@@ -54,7 +56,11 @@ pub(super) async fn run(
             // The ending was received. The error stops clients that reconnect automatically.
             return Err(Problem::SubscriptionUnknown);
         }
-        return Ok((Some(reader), sending(Some(mark))));
+        let mut sending = sending(Some(mark));
+        if !row.has_ended() {
+            sending.take_prompts_again(prompts_before(engine, &reader, mark, tail).await?);
+        }
+        return Ok((Some(reader), sending));
     }
     let mut reader = from_start();
     let reason = if last_event_id.is_some() { JoinReason::Missed } else { JoinReason::Joined };
@@ -73,6 +79,34 @@ pub(super) async fn run(
         _ => reader = from_start(),
     }
     Ok((Some(reader), sending))
+}
+
+/// The open prompts that were sent before a mark, for a subscription that has no tokens for them: each with the place of
+/// the event after which the state is `awaiting_input`. Without one it is so at the mark; then the prompt has the time of
+/// the event at the mark, because later events follow.
+async fn prompts_before(
+    engine: &Engine,
+    reader: &RunReader,
+    mark: Mark,
+    tail: u64,
+) -> Result<Vec<(Option<Place>, Event)>, Problem> {
+    let mut open = reader.open_prompts(tail).await;
+    open.retain(|prompt| prompt.opened.is_some_and(|place| mark.covers(place)));
+    if open.is_empty() {
+        return Ok(Vec::new());
+    }
+    // One decision of several prompts leaves the state and enters it again.
+    let settled = reader.rest_of_first();
+    let (run, sequence) = mark.of();
+    let (records, _) = engine.read().read_run(run, sequence.checked_sub(1), 1).await.map_err(unavailable)?;
+    let at_mark_ms = records.first().and_then(|(_, bytes)| Some(Envelope::read(bytes).ok()?.occurred_ms));
+    let at_mark_ms = at_mark_ms.and_then(|at_ms| i64::try_from(at_ms).ok()).unwrap_or_default();
+    let prompts = open.iter().map(|prompt| {
+        // A prompt that passed the rate was sent before events that preceded it.
+        let is_ahead = prompt.opened.filter(|place| !mark.is_after(*place));
+        (is_ahead.or(settled), prompt.at(at_mark_ms))
+    });
+    Ok(prompts.collect())
 }
 
 /// Whether a joining subscriber requested the events from the start.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use recount_aaep::Message;
 use recount_aaep::negotiate::{self, HandshakeOutcome};
-use recount_aaep::wire::{SubscriptionId, SubscriptionRenegotiate};
+use recount_aaep::wire::{Response, SubscriptionId, SubscriptionRenegotiate};
 use recount_aaep_host::{Problem, Reply, Source};
 use recount_world::Kind;
 
@@ -56,6 +56,10 @@ pub(super) fn receive(
     match message {
         Message::ConfirmationReply(reply) => {
             take(&reply.subscription_id.clone(), PromptReply::Confirmation(*reply))
+        }
+        // The published schema requires a character.
+        Message::ClarificationReply(reply) if reply.response == Response::Text(String::new()) => {
+            Reply::Refused(Problem::Malformed)
         }
         Message::ClarificationReply(reply) => {
             take(&reply.subscription_id.clone(), PromptReply::Clarification(*reply))

@@ -67,8 +67,7 @@ async fn accepted(
     let id = SubscriptionId::new(format!("sub_{:032x}", state.world.entropy.draw()))
         .unwrap_or_else(|why| unreachable!("letters and digits: {why}"));
     let mut message = terms.to_message(&offer, id.clone());
-    let own = [(EXTENSION_PREFIX.to_owned(), options.honored())];
-    message.extensions = Some(own.into());
+    message.extensions = options.honored().map(|own| [(EXTENSION_PREFIX.to_owned(), own)].into());
     let text = serde_json::to_string(&message).unwrap_or_default();
     tracing::debug!(subscription = %id, run = ?options.run, redacted = options.redaction != Redaction::Full, "a subscription was accepted");
     let new = NewSubscription {

@@ -48,6 +48,7 @@ keys! {
     WaitingForApplication = "waiting-for-application" (calls);
     TurnFailed = "turn-failed" (message);
     TurnRetried = "turn-retried" (message);
+    TurnRetriedPlain = "turn-retried-plain" ();
     TextCut = "text-cut" ();
     Compacted = "compacted" ();
     WorkspaceFailed = "workspace-failed" ();
@@ -58,6 +59,8 @@ keys! {
     ToolInvoked = "tool-invoked" (tool);
     ToolInvokedWith = "tool-invoked-with" (tool, arguments);
     ToolIrreversible = "tool-irreversible" (tool, arguments);
+    ToolUnasked = "tool-unasked" (tool, arguments);
+    ToolUnaskedIrreversible = "tool-unasked-irreversible" (tool, arguments);
     ToolRunning = "tool-running" (tool, seconds);
     ToolRunningWithLine = "tool-running-saying" (tool, seconds, line);
     ToolSucceeded = "tool-succeeded" (tool);
@@ -115,6 +118,14 @@ keys! {
     ConfirmationOfOthers = "confirmation-of-others" (action, consequence);
     ConfirmationOfOthersIrreversible = "confirmation-of-others-irreversible" (action, consequence);
     ClarificationOfOthers = "clarification-of-others" (question);
+    LineEnds = "line-ends" (count);
+    Blanks = "blanks" (count);
+    Backtick = "backtick" ();
+    Heading = "heading" (text);
+    TaskDone = "task-done" (text);
+    TaskOpen = "task-open" (text);
+    CodeBlock = "code" (language, count);
+    CodeBlockPlain = "code-plain" (count);
     Unnamed = "unnamed" ();
     AgentUnnamed = "agent-unnamed" ();
 }

@@ -7,7 +7,7 @@ use recount_aaep::wire::TextDirection;
 use super::*;
 
 /// Numeric arguments; all others are text.
-const NUMBERS: [&str; 7] = ["seconds", "calls", "prompts", "place", "percent", "step", "total"];
+const NUMBERS: [&str; 8] = ["seconds", "calls", "prompts", "place", "percent", "step", "total", "count"];
 
 fn rendered(speech: &Speech, key: Key, number: u64) -> Summaries {
     let args: Vec<(&'static str, Arg<'_>)> = key

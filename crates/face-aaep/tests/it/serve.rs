@@ -2,9 +2,11 @@
 
 mod entitlement;
 mod handshake;
+mod many;
 mod replies;
 mod resume;
 mod rooms;
 mod stage;
 mod streams;
 mod terms;
+mod verify;

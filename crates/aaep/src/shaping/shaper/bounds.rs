@@ -6,6 +6,7 @@ use super::Shaper;
 use crate::limits;
 use crate::shaping::held::HeldEvent;
 use crate::shaping::text::TailState;
+use crate::wire::SessionId;
 
 impl Shaper {
     /// Enforces the limits of the queue.
@@ -19,7 +20,7 @@ impl Shaper {
                 || shaper.held_bytes() > limits::SHAPED_HELD_BYTES_MAX
         };
         if self.held.len() >= self.merge_at || full(self) {
-            self.collapse_states();
+            self.collapse_states(None);
             self.collapse_texts();
             self.merge_at = usize::MAX;
         }
@@ -47,17 +48,18 @@ impl Shaper {
         }
     }
 
-    /// Merges the states of each producer in each session: the last one is kept, with the first `from_state`.
-    fn collapse_states(&mut self) {
+    /// Merges the states of each producer in each session, or in one session: the last one is kept, with the first
+    /// `from_state`. A state that is never merged separates those before it from those after it.
+    pub(super) fn collapse_states(&mut self, session: Option<&SessionId>) {
         let mut at = self.held.len();
         while at > 0 {
             at -= 1;
-            if !self.held[at].is_state() {
+            let later = &self.held[at];
+            if !later.is_state() || session.is_some_and(|session| later.session() != session) {
                 continue;
             }
-            let later = &self.held[at];
-            let earlier = self.held.iter().take(at).rposition(|held| later.succeeds(held));
-            if let Some(earlier) = earlier
+            let earlier = self.held.iter().take(at).rposition(|held| later.is_same_course(held));
+            if let Some(earlier) = earlier.filter(|earlier| later.succeeds(&self.held[*earlier]))
                 && let Some(earlier) = self.held.remove(earlier)
             {
                 // Its index decreased by one; the next iteration checks it again.

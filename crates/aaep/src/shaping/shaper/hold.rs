@@ -33,7 +33,7 @@ impl Shaper {
     fn hold_state(&mut self, event: Event) {
         let mut held = HeldEvent::plain(event);
         let earlier = self.newest(held.session()).filter(|at| held.succeeds(&self.held[*at]));
-        if *self.terms.cognitive_load() == Pace::Low {
+        if *self.terms.cognitive_load() == Pace::Low && !held.is_of_prompt() {
             held.not_before = self.now.saturating_add(limits::SHAPED_STATE_MS_LOW);
         }
         self.counts.merged += u64::from(earlier.is_some());

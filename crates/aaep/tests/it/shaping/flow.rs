@@ -265,6 +265,124 @@ fn waiting_events_are_merged_by_kind() {
     assert_eq!(stage.shaper.counts().merged, 4);
 }
 
+/// Changes of state in the order in which they were sent, each with its time; prompts are between them.
+fn course(stage: &Stage) -> Vec<String> {
+    let step = |(when, event): &(u64, Event)| match &event.body {
+        Body::StateChanged(change) => Some(format!("{when} {}>{}", change.from_state, change.to_state)),
+        Body::AwaitingConfirmation(_) => Some(format!("{when} prompt")),
+        Body::HandoffRequested(_) => Some(format!("{when} handoff")),
+        Body::ToolInvoked(_) => Some(format!("{when} invoked")),
+        Body::ToolCompleted(_) => Some(format!("{when} completed")),
+        _ => None,
+    };
+    stage.out.iter().filter_map(step).collect()
+}
+
+/// each listener receives the end of the prompt, and the prompt after
+/// the state `awaiting_input`.
+#[test]
+fn a_decision_is_received_at_any_rate() {
+    for wish in [
+        json!({"max_events_per_second": 1}),
+        json!({"max_events_per_second": 2}),
+        json!({"max_events_per_second": 5}),
+        json!({"cognitive_load": "low"}),
+        json!({"cognitive_load": "low", "max_events_per_second": 1}),
+        json!({}),
+    ] {
+        let mut stage = stage(&wish);
+        stage.emit(build::session_started("Hello."));
+        stage.emit(state("idle", "thinking"));
+        stage.emit(state("thinking", "deciding"));
+        stage.emit(state("deciding", "awaiting_input"));
+        stage.emit(prompt("rpl_1"));
+        stage.wait(200);
+        let decided = stage.emit(state("awaiting_input", "calling_tool"));
+        stage.emit(called("call_1"));
+        stage.emit(returned("call_1"));
+        stage.emit(state("calling_tool", "thinking"));
+        stage.emit(state("thinking", "writing_output"));
+        stage.drain();
+        let course = course(&stage);
+        let at = course.iter().position(|step| step == "0 prompt").unwrap();
+        assert!(course[at - 1].ends_with(">awaiting_input"), "{wish}: {course:?}");
+        assert_eq!(course[at + 1], "200 awaiting_input>calling_tool", "{wish}: {course:?}");
+        assert!(stage.out.iter().any(|(_, event)| event.envelope.event_id.as_str() == decided), "{wish}");
+    }
+}
+
+/// Held states are sent before a prompt and before its end, merged up to the state of the prompt. Calls wait for the
+/// rate, except the end of a call that is known to run.
+#[test]
+fn held_states_are_sent_before_a_prompt() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.emit(build::session_started("Hello."));
+    stage.emit(state("idle", "calling_tool"));
+    stage.emit(called("call_1"));
+    stage.wait(3_000);
+    stage.emit(progress(1));
+    stage.emit(returned("call_1"));
+    stage.emit(state("calling_tool", "thinking"));
+    stage.emit(called("call_2"));
+    stage.emit(returned("call_2"));
+    stage.emit(state("thinking", "deciding"));
+    stage.emit(state("deciding", "awaiting_input"));
+    stage.emit(prompt("rpl_1"));
+    stage.emit(prompt("rpl_2"));
+    stage.emit(state("awaiting_input", "calling_tool"));
+    stage.emit(state("calling_tool", "awaiting_input"));
+    stage.emit(state("awaiting_input", "thinking"));
+    stage.emit(state("thinking", "handing_off"));
+    stage.emit(handoff());
+    stage.drain();
+    assert_eq!(
+        course(&stage),
+        [
+            "1000 idle>calling_tool",
+            "2000 invoked",
+            "3000 completed",
+            "3000 calling_tool>deciding",
+            "3000 deciding>awaiting_input",
+            "3000 prompt",
+            "3000 prompt",
+            "3000 awaiting_input>calling_tool",
+            "3000 calling_tool>awaiting_input",
+            "3000 awaiting_input>thinking",
+            "3000 thinking>handing_off",
+            "3000 handoff",
+            "6000 invoked",
+            "7000 completed",
+        ]
+    );
+}
+
+/// A prompt that was not sent to this subscriber does not let states pass the rate; they are not merged either.
+#[test]
+fn states_of_a_prompt_of_others_keep_to_the_rate() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    for (from, to) in [
+        ("idle", "thinking"),
+        ("thinking", "awaiting_input"),
+        ("awaiting_input", "awaiting_input"),
+        ("awaiting_input", "thinking"),
+        ("thinking", "deciding"),
+        ("deciding", "writing_output"),
+    ] {
+        stage.emit(state(from, to));
+    }
+    stage.drain();
+    assert_eq!(
+        course(&stage),
+        [
+            "0 idle>thinking",
+            "1000 thinking>awaiting_input",
+            "2000 awaiting_input>awaiting_input",
+            "3000 awaiting_input>thinking",
+            "4000 thinking>writing_output",
+        ]
+    );
+}
+
 /// Without a rate no event waits, so none are joined.
 #[test]
 fn without_a_rate_events_are_sent_unchanged() {
@@ -343,6 +461,8 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Expected {
     started: bool,
+    /// Ids of states into and out of `awaiting_input`, in order.
+    of_prompts: Vec<String>,
     text: String,
     output: usize,
     state: String,
@@ -351,6 +471,8 @@ struct Expected {
     progress: u64,
     tools: usize,
 }
+
+const AWAITING: &str = "awaiting_input";
 
 const STATES: [&str; 4] = ["thinking", "calling_tool", "writing_output", "deciding"];
 
@@ -377,7 +499,14 @@ fn perform(
         }
         Step::State(to) => {
             let from = std::mem::replace(&mut one.state, STATES[usize::from(to)].into());
-            stage.emit_in(session, state(&from, STATES[usize::from(to)]));
+            let id = stage.emit_in(session, state(&from, STATES[usize::from(to)]));
+            if from == AWAITING {
+                let (when, event) = stage.out.last().unwrap();
+                let sent = (*when, event.envelope.event_id.as_str());
+                prop_assert_eq!(sent, (stage.now, id.as_str()), "the end of a prompt did not wait");
+                one.of_prompts.push(id);
+                *urgent += 1;
+            }
         }
         Step::Progress => {
             one.progress += 1;
@@ -392,9 +521,22 @@ fn perform(
         }
         Step::Prompt | Step::Handoff => {
             let id = match step {
-                Step::Prompt => stage.emit_in(session, prompt("rpl_1")),
+                Step::Prompt => {
+                    let from = std::mem::replace(&mut one.state, AWAITING.into());
+                    if from != AWAITING {
+                        one.of_prompts.push(stage.emit_in(session, state(&from, AWAITING)));
+                    }
+                    stage.emit_in(session, prompt("rpl_1"))
+                }
                 _ => stage.emit_in(session, handoff()),
             };
+            let of_session = |(_, event): &&(u64, Event)| event.envelope.session_id.as_str() == session;
+            let last_state =
+                stage.out.iter().filter(of_session).rev().find_map(|(_, event)| match &event.body {
+                    Body::StateChanged(change) => Some(change.to_state.as_str()),
+                    _ => None,
+                });
+            prop_assert_eq!(last_state.unwrap_or("idle"), &one.state, "all states are sent before it");
             *urgent += 1;
             let (when, event) = stage.out.last().unwrap();
             prop_assert_eq!(
@@ -425,6 +567,7 @@ fn perform(
 fn follow(stage: &Stage, expected: &BTreeMap<String, Expected>) -> Result<Vec<u64>, TestCaseError> {
     let mut last: BTreeMap<&str, (u64, i64, u64, String)> = BTreeMap::new();
     let mut seen: BTreeMap<&str, (String, Vec<String>, u64)> = BTreeMap::new();
+    let mut of_prompts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut times = Vec::new();
     for (when, event) in &stage.out {
         let envelope = &event.envelope;
@@ -451,6 +594,9 @@ fn follow(stage: &Stage, expected: &BTreeMap<String, Expected>) -> Result<Vec<u6
             Body::StateChanged(change) => {
                 prop_assert_eq!(&change.from_state, &*state, "the chain of states holds");
                 state.clone_from(&change.to_state);
+                if [&change.from_state, &change.to_state].iter().any(|state| state.as_str() == AWAITING) {
+                    of_prompts.entry(session).or_default().push(envelope.event_id.as_str().to_owned());
+                }
             }
             Body::ProgressUpdated(update) => {
                 let now = update.progress.step.unwrap();
@@ -469,6 +615,8 @@ fn follow(stage: &Stage, expected: &BTreeMap<String, Expected>) -> Result<Vec<u6
         };
         prop_assert_eq!(text, &expected.text, "text of {}", session);
         prop_assert_eq!(alone, &expected.alone, "unmerged events, in order, in {}", session);
+        let of_prompts = of_prompts.remove(session.as_str()).unwrap_or_default();
+        prop_assert_eq!(&of_prompts, &expected.of_prompts, "states of prompts are never merged");
         prop_assert_eq!(*step, expected.progress);
         prop_assert_eq!(&last[session.as_str()].3, &expected.state);
     }

@@ -85,6 +85,7 @@ async fn a_run_that_reached_its_turn_limit_continues_after_its_last_call() {
     let first_run = scene.start_with("begin", order, None, None).await;
     let first_events = scene.ended(first_run).await;
     assert_eq!(types(&first_events)[first_events.len() - 2..], ["run.checkpoint_saved", "run.failed"]);
+    assert_eq!(first!(first_events, RunFailed).message, "the model did not finish within 1 turn");
     let past = scene.engine.write().ended_run(first_run).await.unwrap();
     let place = scene.engine.write().resume_point(&past, &ResumeFrom::Settled).await.unwrap();
     assert_eq!(place, Some(first_events[first_events.len() - 2].sequence));

@@ -76,6 +76,56 @@ async fn invalid_messages_are_refused_and_unknown_ids_are_accepted() {
     assert_eq!(stage.get(&operator, "/aaep/v1/events", None).await.status, 400);
 }
 
+/// The published schema of the response is closed: it has no `extensions`.
+#[tokio::test]
+async fn a_response_has_an_extension_only_if_the_request_has_it() {
+    const PUBLISHED: [&str; 8] = [
+        "type",
+        "subscription_id",
+        "aaep_version",
+        "producer",
+        "honored_capabilities",
+        "manifest_uri",
+        "signed_manifest",
+        "negotiation_notes",
+    ];
+    let stage = Stage::new().await;
+    for (extensions, own) in [
+        (json!(null), None),
+        (json!({}), None),
+        (json!({ "medai": { "ward": 7 } }), None),
+        (json!({ "recount": {} }), Some(json!({ "redaction": "full" }))),
+        (json!({ "recount": { "redaction": "envelope" } }), Some(json!({ "redaction": "envelope" }))),
+    ] {
+        let mut wish = request(json!({ "languages": ["yo"] }), json!({}));
+        match extensions.is_null() {
+            true => drop(wish.as_object_mut().unwrap().remove("extensions")),
+            false => wish["extensions"] = extensions.clone(),
+        }
+        let reply = stage.post(&stage.operator(), "/aaep/v1/subscriptions", &wish).await;
+        let (status, mut accepted) = reply.json().await;
+        assert_eq!((status, &accepted["type"]), (201, &json!("subscription.accepted")), "{accepted}");
+        let found = accepted.as_object_mut().unwrap().remove("extensions");
+        assert_eq!(found.map(|mut found| found["recount"].take()), own, "{extensions}");
+        for field in accepted.as_object().unwrap().keys() {
+            assert!(PUBLISHED.contains(&field.as_str()), "{field}: {accepted}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_manifest_is_read_without_a_token_and_lists_the_extensions_in_use() {
+    let stage = Stage::new().await;
+    let read = Request::get("/.well-known/aaep-manifest.json").body(Body::empty()).unwrap();
+    let response = stage.send(read, None).await;
+    assert_eq!(response.status(), 200);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let manifest: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(manifest["extensions_supported"], json!([recount_aaep::shaping::EXTENSION_CONTEXT]));
+    let subscribe = Request::post("/aaep/v1/subscriptions").body(Body::from("{}")).unwrap();
+    assert_eq!(stage.send(subscribe, None).await.status(), 401);
+}
+
 #[tokio::test]
 async fn the_manifest_matches_the_face() {
     let stage = Stage::new().await;

@@ -104,13 +104,22 @@ impl Follower {
         Follower { id: id.to_owned(), visitor: visitor.clone(), listener }
     }
 
+    /// A subscription with these options that resumes after an event which another one received.
+    async fn resuming(stage: &Stage, visitor: &RequestContext, own: Value, after: Option<&str>) -> Follower {
+        let able = json!({ "supports_confirmation_reply": true, "supports_clarification_reply": true });
+        let location = stage.subscribe(visitor, &request(able, own)).await;
+        let listener = stage.listen(visitor, &location, after).await;
+        let (_, id) = location.split_once("subscription_id=").unwrap();
+        Follower { id: id.to_owned(), visitor: visitor.clone(), listener }
+    }
+
     /// Listens up to the next confirmation.
     async fn prompt(&mut self) -> AwaitingConfirmation {
-        let received = self.listener.until(|body| matches!(body, Body::AwaitingConfirmation(_))).await;
-        match received.last().map(|received| received.event.body.clone()) {
-            Some(Body::AwaitingConfirmation(ask)) => ask,
-            other => panic!("{other:?}"),
-        }
+        confirmation(&self.prompt_event().await)
+    }
+
+    async fn prompt_event(&mut self) -> ReceivedEvent {
+        self.listener.until(|body| matches!(body, Body::AwaitingConfirmation(_))).await.pop().unwrap()
     }
 
     /// Reads until the run no longer waits for an answer, and returns the sentence with the reason.
@@ -142,6 +151,19 @@ impl Follower {
         let session = run.to_string().replace("run_", "sess_");
         json!({ "type": "recount.control", "subscription_id": self.id, "session_id": session, "action": "cancel" })
     }
+}
+
+fn confirmation(received: &ReceivedEvent) -> AwaitingConfirmation {
+    match &received.event.body {
+        Body::AwaitingConfirmation(ask) => ask.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// When the default of a prompt applies.
+fn deadline_ms(received: &ReceivedEvent) -> i64 {
+    let seconds = i64::from(confirmation(received).timeout_seconds);
+    received.event.envelope.timestamp.millis() + seconds * 1_000
 }
 
 /// A run with an open approval request, and an operator's subscription that was shown it.
@@ -400,6 +422,112 @@ async fn after_a_restart_a_prompt_is_answered_on_a_new_subscription() {
     assert_eq!(scene.approval().await.status, "rejected");
 }
 
+/// The server was restarted, the subscription expired, or another device goes on: the listener knows the last event, and
+/// the subscription is new. Twice, because a listener skips events whose ids it knows.
+#[tokio::test(start_paused = true)]
+async fn an_open_prompt_is_emitted_again_on_a_new_subscription_that_resumes() {
+    for (of_one, from, restarts) in [
+        (true, "now", true),
+        (true, "now", false),
+        (true, "start", true),
+        (false, "now", true),
+        (false, "now", false),
+    ] {
+        let case = format!("one run: {of_one}, from {from}, restarts: {restarts}");
+        let scene = Scene::new().await;
+        let mut run = scene.stage.run().await;
+        let operator = scene.stage.operator();
+        let own = if of_one { json!({ "run_id": run.id, "from": from }) } else { json!({}) };
+        let mut follower = Follower::resuming(&scene.stage, &operator, own.clone(), None).await;
+        asks(&mut run, 600).await;
+        let first = follower.prompt_event().await;
+        let mut ids = BTreeSet::from([first.event.envelope.event_id.clone()]);
+        let mut token = confirmation(&first).reply_token;
+        let restarted = [scene.stage.restarted(), scene.stage.restarted()];
+        for other in &restarted {
+            let stage = if restarts { other } else { &scene.stage };
+            drop(follower);
+            tokio::time::sleep(Duration::from_secs(90)).await;
+            follower = Follower::resuming(stage, &operator, own.clone(), first.id.as_deref()).await;
+            let again = follower.prompt_event().await;
+            assert!(ids.insert(again.event.envelope.event_id.clone()), "{case}: {again:?}");
+            assert_eq!(again.id, None, "{case}: nothing is resumed after it");
+            let moved_ms = deadline_ms(&again) - deadline_ms(&first);
+            assert!((-1_000..=0).contains(&moved_ms), "{case}: the deadline moved by {moved_ms} ms");
+            assert_ne!(confirmation(&again).reply_token, token, "{case}");
+            token = confirmation(&again).reply_token;
+        }
+        let stage = if restarts { &restarted[1] } else { &scene.stage };
+        send(stage, &operator, &follower.reply(token.as_str(), "accept")).await;
+        let sentence = follower.withdrawal().await;
+        assert!(sentence.contains("operator"), "{case}: {sentence}");
+        assert_eq!(scene.approval().await.status, "approved", "{case}");
+    }
+}
+
+/// A subscription to all runs joins a limited number of them, but every run that waits.
+#[tokio::test(start_paused = true)]
+async fn a_waiting_run_is_joined_however_many_newer_ones_are_active() {
+    let scene = Scene::new().await;
+    let mut waiting = scene.stage.run().await;
+    asks(&mut waiting, 600).await;
+    for _ in 0..=recount_face_aaep::limits::RUNS_JOINED_MAX {
+        scene.stage.run().await;
+    }
+    let operator = scene.stage.operator();
+    let restarted = scene.stage.restarted();
+    for (stage, after) in [(&scene.stage, None), (&scene.stage, Some("evt_0")), (&restarted, Some("evt_0"))] {
+        let mut follower = Follower::resuming(stage, &operator, json!({}), after).await;
+        assert_eq!(follower.prompt().await.action, "Delete the folder build.");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_is_not_emitted_again_if_it_is_settled_or_its_token_is_known() {
+    let ApprovalScene { scene, mut run, operator, mut follower, .. } = ApprovalScene::new(600).await;
+    run.write("It rains. Take").await;
+    let received = follower.listener.until(|body| matches!(body, Body::OutputStreaming(_))).await;
+    let last = received.last().unwrap().id.clone();
+    // The subscription that was shown the prompt goes on: its token is valid.
+    let location = format!("/aaep/v1/events?subscription_id={}", follower.id);
+    let mut again = scene.stage.listen(&operator, &location, last.as_deref()).await;
+    // A new one does not get what was settled in the meantime, but learns the outcome.
+    scene.stage.engine.write().submit(run.id, rejection_from_the_console()).await.unwrap();
+    let mut new =
+        Follower::resuming(&scene.stage, &operator, json!({ "run_id": run.id }), last.as_deref()).await;
+    for listener in [&mut again, &mut new.listener] {
+        let left =
+            |body: &Body| matches!(body, Body::StateChanged(change) if change.from_state == "awaiting_input");
+        let received = listener.until(left).await;
+        assert!(!received.iter().any(|received| received.event.to_json().contains("rpl_")), "{received:?}");
+        assert!(received.last().unwrap().event.to_json().contains("console"), "{received:?}");
+    }
+}
+
+/// A prompt goes ahead of events that wait for the rate, so the id of its frame is of an earlier event.
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_passed_the_rate_is_emitted_again_too() {
+    let scene = Scene::new().await;
+    let mut run = scene.stage.run().await;
+    let operator = scene.stage.operator();
+    let slow = json!({ "supports_confirmation_reply": true, "max_events_per_second": 1 });
+    let mut follower = Follower::with(&scene.stage, &operator, run.id, slow).await;
+    for number in 0..20 {
+        let call =
+            json!({ "tool_call_id": format!("look{number}"), "tool_name": "look_up", "kind": "custom" });
+        run.report(&[("tool.invoked", call)]).await;
+    }
+    asks(&mut run, 600).await;
+    let first = follower.prompt_event().await;
+    assert_ne!(first.id.as_deref(), Some(first.event.envelope.event_id.as_str()), "calls wait before it");
+    let own = json!({ "run_id": run.id });
+    let mut again = Follower::resuming(&scene.stage, &operator, own, first.id.as_deref()).await;
+    let token = again.prompt().await.reply_token;
+    send(&scene.stage, &operator, &again.reply(token.as_str(), "reject")).await;
+    assert!(again.withdrawal().await.contains("operator"));
+    assert_eq!(scene.approval().await.status, "rejected");
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_callers_that_may_answer_receive_a_token() {
     let scene = Scene::new().await;
@@ -475,6 +603,8 @@ async fn a_question_stays_open_until_an_answer_fits() {
         panic!("{received:?}")
     };
     let token = ask.reply_token.as_str();
+    let empty = scene.stage.post(&operator, "/aaep/v1/replies", &follower.answer(token, json!(""))).await;
+    assert_eq!(empty.status, 400, "the schema requires a character");
     for wrong in [json!("67.5"), json!(true), json!("sixty")] {
         scene.send(&operator, &follower.answer(token, wrong)).await;
     }
@@ -503,6 +633,56 @@ async fn a_listener_cancels_the_run_that_it_covers() {
     let received = follower.listener.rest().await;
     assert!(matches!(received.last().unwrap().event.body, Body::SessionCancelled(_)), "{received:?}");
     assert!(scene.stage.engine.catalogue().run(other.id).await.unwrap().unwrap().ended_at.is_none());
+}
+
+/// The protocol has no reply to a handoff; this producer's own message names the one that was shown.
+#[tokio::test(start_paused = true)]
+async fn a_listener_accepts_or_declines_a_handoff() {
+    for (action, status, sentence) in [
+        ("accept_handoff", "acknowledged", "operator takes over"),
+        ("decline_handoff", "rejected", "operator did not take over"),
+    ] {
+        let scene = Scene::new().await;
+        let mut run = scene.stage.run().await;
+        let operator = scene.stage.operator();
+        let (reader, _valid) = scene.stage.visitor("tok_reader", &[Scope::Read], Narrowing::default());
+        let mut follower = scene.follow(&operator, run.id).await;
+        let helpless = scene.follow(&reader, run.id).await;
+        let handoff = json!({ "handoff_id": "h:1", "reason": "I am stuck", "target_kind": "human" });
+        run.report(&[("handoff.requested", handoff)]).await;
+        let received = follower.listener.until(|body| matches!(body, Body::HandoffRequested(_))).await;
+        let event: Value = serde_json::from_str(&received.last().unwrap().event.to_json()).unwrap();
+        let shown = &event["extensions"]["recount"]["handoff_id"];
+        assert_eq!(shown, "h:1");
+        let control = |follower: &Follower, handoff: Value| {
+            let mut control = follower.control(run.id);
+            control["action"] = json!(action);
+            control["handoff_id"] = handoff;
+            control
+        };
+        scene.send(&reader, &control(&helpless, shown.clone())).await;
+        scene.send(&operator, &control(&follower, json!(null))).await;
+        scene.send(&operator, &control(&follower, json!("h:2"))).await;
+        scene.send(&operator, &control(&follower, shown.clone())).await;
+        let outcomes = scene.outcomes(4).await;
+        assert!(
+            outcomes.contains(&Outcome::NotEntitled) && outcomes.contains(&Outcome::Invalid),
+            "{outcomes:?}"
+        );
+        assert_eq!(
+            outcomes.iter().filter(|outcome| **outcome == Outcome::Accepted).count(),
+            1,
+            "{outcomes:?}"
+        );
+        let row = scene.stage.engine.read().handoff(&id("h:1")).await.unwrap().unwrap();
+        assert_eq!(row.status, status);
+        let received = follower
+            .listener
+            .until(|body| matches!(body, Body::StateChanged(change) if change.from_state == "handing_off"))
+            .await;
+        let text = received.last().unwrap().event.summaries.normal.clone().unwrap();
+        assert!(text.contains(sentence), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -54,6 +54,13 @@ impl Stage {
         Stage { engine, world, router: router(state.clone()), state }
     }
 
+    /// In a world whose time a test may pause.
+    pub(crate) async fn seeded(world: World) -> Stage {
+        let engine = tenant(&world).await;
+        let state = FaceState::new(world.clone(), TokenKey::derive(b"a secret of a test"), 10_000);
+        Stage { engine, world, router: router(state.clone()), state }
+    }
+
     /// In a world whose time a test may pause, with a log of attempts to reply.
     pub(crate) async fn logging(world: World, log: Arc<dyn AttemptLog>) -> Stage {
         let engine = tenant(&world).await;
@@ -217,6 +224,14 @@ impl Run {
     }
 
     pub(crate) async fn finish(&mut self) {
+        self.end("run.finished", json!({ "final_status": "completed" })).await;
+    }
+
+    pub(crate) async fn fail(&mut self, data: Value) {
+        self.end("run.failed", data).await;
+    }
+
+    async fn end(&mut self, ending: &str, data: Value) {
         let text = std::mem::take(&mut self.open_text);
         let mut events = Vec::new();
         if !text.is_empty() {
@@ -224,7 +239,7 @@ impl Run {
             events.push(("assistant.text_complete", data));
         }
         events.push(("turn.completed", json!({ "turn_index": 0, "stop_reason": "end_turn" })));
-        events.push(("run.finished", json!({ "final_status": "completed" })));
+        events.push((ending, data));
         self.report(&events).await;
     }
 }

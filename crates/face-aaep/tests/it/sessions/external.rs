@@ -2,21 +2,23 @@
 //! any order, and end with open prompts. Random numbers propose events, the rules of runs refuse illegal ones, and the
 //! result is checked in the strict profile of the protocol.
 //!
-//! Two legal logs are excluded, because no session can show them validly: a grave call without an approval, and an
-//! answer after the deadline of its prompt.
+//! One legal log is excluded, because no session can show it validly: an answer after the deadline of its prompt.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use recount_aaep::Body;
 use recount_event::family::approval::Decision;
 use recount_event::{Event, ForeignId, Json, Payload, RunId, Stamp};
+use recount_face_aaep::project::{JoinReason, Projector};
 use recount_face_aaep::speech::Speech;
 use recount_run::{CancelledBy, Command, PromptKind, PromptName, State, apply, audit, decide};
 use recount_tier::times;
+use serde_json::Value;
 
-use super::holds::holds;
+use super::holds::{holds, token};
 
 const RUN: &str = "run_01HZX3Q0M0000000000000000A";
 const T0_MS: u64 = 1_777_803_825_000;
@@ -207,7 +209,10 @@ impl Producer<'_> {
             Some((id, tool)) => (id.to_string(), tool),
             None => (self.name("c"), "read".to_owned()),
         };
-        let stakes = self.calls.get(&id).copied().unwrap_or_default();
+        // A call without an approval may be grave: nothing makes a foreign agent ask.
+        let unasked = ["", r#","irreversible":true"#, r#","risk_level":"high","args_summary":"all""#];
+        let unasked = unasked[self.below(unasked.len())];
+        let stakes = self.calls.get(&id).copied().unwrap_or(unasked);
         self.reports("tool.invoked", &format!(r#"{{"tool_call_id":"{id}","tool_name":"{tool}"{stakes}}}"#));
     }
 
@@ -319,6 +324,10 @@ impl Producer<'_> {
 
 /// A run that has started.
 fn started(numbers: &[u16]) -> Producer<'_> {
+    created(numbers, r#"{"kind":"external","driver":"external","title":"Deploy.","agent":{"name":"acme"}}"#)
+}
+
+fn created<'a>(numbers: &'a [u16], queued: &str) -> Producer<'a> {
     let run_id: RunId = RUN.parse().unwrap();
     let mut producer = Producer {
         numbers: numbers.iter(),
@@ -330,7 +339,6 @@ fn started(numbers: &[u16]) -> Producer<'_> {
         next_block: 0,
         calls: BTreeMap::new(),
     };
-    let queued = r#"{"kind":"external","driver":"external","title":"Deploy.","agent":{"name":"acme"}}"#;
     let Payload::RunQueued(queued) = payload("run.queued", queued) else { unreachable!() };
     assert!(producer.does(Command::Queue { queued, resumed_from: None }));
     assert!(producer.reports("run.started", r#"{"worker_id":"ci"}"#));
@@ -440,6 +448,64 @@ fn every_external_run_is_a_session_that_breaks_no_rule() {
     {
         assert!(count > 10, "{:?}", seen.get());
     }
+}
+
+/// A foreign agent need not request permission. Its call is announced as what it is, in a form that strict listeners accept.
+#[test]
+fn a_grave_call_without_a_requested_permission_is_announced_as_such() {
+    for (stakes, irreversible, risk_level) in [
+        (r#","irreversible":true,"args_summary":"rm -r old""#, true, None),
+        (r#","irreversible":true"#, true, None),
+        (r#","risk_level":"high","args_summary":"rm -r old""#, false, Some("high")),
+        (r#","risk_level":"high","irreversible":true"#, true, Some("high")),
+    ] {
+        let mut producer = started(&[]);
+        assert!(producer.reports("turn.started", r#"{"turn_index":0}"#));
+        let call = format!(r#"{{"tool_call_id":"c1","tool_name":"shell"{stakes}}}"#);
+        assert!(producer.reports("tool.invoked", &call));
+        producer.ends();
+        for language in Speech::languages() {
+            holds(&producer.events, language);
+        }
+        let projected = holds(&producer.events, "en-US");
+        let (_, event) =
+            projected.iter().find(|(_, event)| matches!(event.body, Body::ToolInvoked(_))).unwrap();
+        let summaries = [&event.summaries.terse, &event.summaries.normal];
+        for text in summaries.into_iter().flatten() {
+            assert!(text.contains("without permission"), "{stakes}: {text}");
+            assert_eq!(text.contains("undone"), irreversible, "{stakes}: {text}");
+        }
+        let json: Value = serde_json::from_str(&event.to_json()).unwrap();
+        assert_eq!(json.get("irreversible").or(json.get("risk_level")), None, "{stakes}");
+        let own = &json["extensions"]["recount"];
+        assert_eq!(own["permission"], "not_requested", "{stakes}");
+        assert_eq!((own["irreversible"] == true, own["risk_level"].as_str()), (irreversible, risk_level));
+    }
+}
+
+/// The log of the child names its parent.
+#[test]
+fn a_child_session_names_its_parent() {
+    let parent = "run_01HZX3Q0M0000000000000000B";
+    let queued = format!(
+        r#"{{"kind":"external","driver":"external","config":{{"spawned_by":{{"run_id":"{parent}","tool_call_id":"c","depth":1}}}}}}"#
+    );
+    let mut producer = created(&[], &queued);
+    producer.ends();
+    let projected = holds(&producer.events, "en-US");
+    let json: Value = serde_json::from_str(&projected[0].1.to_json()).unwrap();
+    assert_eq!(json["type"], "aaep:agent.session.started");
+    assert_eq!(json["extensions"]["recount"]["parent_session_id"], "sess_01HZX3Q0M0000000000000000B");
+    assert_eq!(json["@context"][1], recount_aaep::shaping::EXTENSION_CONTEXT);
+    let mut projector = Projector::new(producer.events[0].run_id, Speech::of("en-US"));
+    for event in producer.events.iter().filter(|event| !matches!(event.payload(), Payload::RunCancelled(_))) {
+        projector.event(event, &token);
+    }
+    let joined = projector.join_summary(T0_MS, JoinReason::Joined).unwrap().summary;
+    assert!(
+        joined.to_json().contains("\"parent_session_id\":\"sess_01HZX3Q0M0000000000000000B\""),
+        "{joined}"
+    );
 }
 
 #[test]

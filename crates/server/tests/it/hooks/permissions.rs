@@ -150,7 +150,22 @@ async fn an_agent_that_stops_leaves_or_is_not_answered_in_time_decides_itself() 
             types(&all).contains(&"approval.resolved").then(|| the(&all, "approval.resolved").clone())
         })
         .await;
-        assert_eq!(resolved["decided_elsewhere"], "undecided");
+        assert_eq!(
+            (&resolved["decision"], &resolved["decided_elsewhere"]),
+            (&json!("cancelled"), &json!("undecided"))
+        );
+        let all = first_run(&context).await;
+        let requested = the(&all, "approval.requested");
+        let seconds = if leaves { 60 } else { 1 };
+        assert_eq!(
+            (
+                &requested["timeout_seconds"],
+                &requested["withdrawn_at_deadline"],
+                requested.get("default_decision")
+            ),
+            (&json!(seconds), &json!(true), None),
+            "the deadline is that of the hook, and nothing is rejected at it"
+        );
         post_all(
             &context,
             "claude",

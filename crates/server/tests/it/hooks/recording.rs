@@ -23,7 +23,7 @@ async fn a_session_of_claude_code_is_a_session_with_a_run_for_each_prompt() {
     assert_eq!(runs[0]["session_id"], runs[1]["session_id"]);
     let session =
         context.get(&format!("/v1/sessions/{}", runs[0]["session_id"].as_str().unwrap())).await.data();
-    assert_eq!(session["title"], "claude in /home/ann/project");
+    assert_eq!(session["title"], "claude-code in /home/ann/project · 11111111-2222-3333-4444-555555555555");
 
     let first = events(&context, &runs[0]).await;
     assert_eq!(
@@ -52,7 +52,7 @@ async fn a_session_of_claude_code_is_a_session_with_a_run_for_each_prompt() {
             "run.finished",
         ]
     );
-    assert_eq!(the(&first, "run.queued")["agent"]["name"], "claude");
+    assert_eq!(the(&first, "run.queued")["agent"]["name"], "claude-code");
     let source = the(&first, "ext.recount.source");
     assert_eq!(source["source"], "claude-code-hooks");
     assert!(source["does_not_show"].as_array().unwrap().contains(&json!("tokens and cost")));
@@ -205,4 +205,32 @@ async fn secrets_are_masked_in_raw_data_too() {
     let run = runs(&context).await.remove(0);
     let all = context.envelopes(&format!("/v1/runs/{}/events", run["id"].as_str().unwrap())).await.join("\n");
     assert!(!all.contains(&secret) && all.contains("redacted_paths"), "{all}");
+}
+
+#[tokio::test]
+async fn a_change_that_claude_code_made_is_a_patch_with_its_place() {
+    let context = TestContext::memory().await;
+    let call = json!({"tool_name": "Edit", "tool_use_id": "toolu_1",
+        "tool_input": {"file_path": "/home/ann/project/a.py", "old_string": "x = 0", "new_string": "x = 1"}});
+    let mut ended = call.clone();
+    ended["tool_response"] = json!({"filePath": "/home/ann/project/a.py", "structuredPatch":
+        [{"oldStart": 7, "oldLines": 1, "newStart": 7, "newLines": 1, "lines": ["-x = 0", "+x = 1"]}]});
+    let ended = claude("PostToolUse", Some("p-1"), ended);
+    let bodies = [
+        claude("UserPromptSubmit", Some("p-1"), json!({"prompt": "count from one"})),
+        claude("PreToolUse", Some("p-1"), call),
+        ended.clone(),
+        ended,
+        claude("Stop", Some("p-1"), json!({})),
+    ];
+    post_all(&context, "claude", &bodies).await;
+    let all = events(&context, &runs(&context).await[0]).await;
+    let patch = the(&all, "artifact.created");
+    assert_eq!(
+        [&patch["kind"], &patch["path"], &patch["tool_call_id"], &patch["additions"], &patch["hunks"]],
+        [&json!("patch"), &json!("a.py"), &json!("toolu_1"), &json!(1), &json!(1)]
+    );
+    assert_eq!(the(&all, "artifact.updated")["new_value"], "applied");
+    let id = patch["artifact_id"].as_str().unwrap();
+    assert_eq!(context.get(&format!("/v1/artifacts/{id}")).await.data()["status"], "applied");
 }
