@@ -17,7 +17,10 @@ export class Panel {
   constructor() {
     this.todos = element('section', undefined, { className: 'todos', hidden: true });
     // On a small screen what happens comes first.
-    this.facts = element('details', undefined, { className: 'about', open: !matchMedia(SMALL).matches });
+    this.list = element('dl', undefined, { className: 'facts' });
+    // Made once: a button that is replaced loses the focus, and shows no longer that it has copied.
+    const copies = element('p', [copyButton('Copy run id', () => this.run.id), copyButton('Copy link', () => `${location.origin}/#${this.run.id}`)]);
+    this.facts = element('details', [element('summary', element('h3', 'Details')), this.list, copies], { className: 'about', open: !matchMedia(SMALL).matches });
     this.lineage = element('section', undefined, { hidden: true });
     this.node = element('aside', [this.todos, this.facts, this.lineage], { className: 'panel' });
     this.node.setAttribute('aria-label', 'About this run');
@@ -31,15 +34,14 @@ export class Panel {
       ['Started', moment(run.started_at ?? run.created_at)], ['Ended', run.ended_at && moment(run.ended_at)],
       ['Cost', costOf(run) || 'unknown'], ['Tokens', run.input_tokens ? `${count(run.input_tokens)} in, ${count(run.output_tokens)} out` : ''],
       ['Turns', run.turns ? count(run.turns) : ''], ['Folder', run.workspace_path && `${run.workspace_path}${run.workspace_mode ? ` (${modeWords(run.workspace_mode)})` : ''}`]];
-    const list = element('dl', rows.filter(([, words]) => words).map(([name, words]) => element('div', [element('dt', name), element('dd', said(words))])), { className: 'facts' });
-    const copies = element('p', [copyButton('Copy run id', () => run.id), copyButton('Copy link', () => `${location.origin}/#${run.id}`)]);
+    this.run = run;
+    this.list.replaceChildren(...rows.filter(([, words]) => words).map(([name, words]) => element('div', [element('dt', name), element('dd', said(words))])));
     const links = [];
     if (run.task_id) links.push(element('li', element('a', 'All runs of this task', { href: `#?task_id=${encodeURIComponent(run.task_id)}` })));
     if (run.session_id) links.push(element('li', element('a', 'All runs of this session', { href: `#?session_id=${encodeURIComponent(run.session_id)}` })));
     if (run.prior_run_id) links.push(element('li', element('a', 'Previous run', { href: `#${run.prior_run_id}` })));
     (run.successor_run_ids ?? []).forEach((id, at, all) =>
       links.push(element('li', element('a', all.length > 1 ? `Next run (${all.length - at})` : 'Next run', { href: `#${id}` }))));
-    this.facts.replaceChildren(element('summary', element('h3', 'Details')), list, copies);
     this.lineage.hidden = links.length === 0;
     this.lineage.replaceChildren(element('h3', 'Related runs'), element('ul', links));
   }

@@ -80,7 +80,7 @@ fn the_nearest_name_is_similar() {
     }
 }
 
-/// Every tool schema uses only supported keywords and is closed.
+/// Every tool schema uses only supported keywords and is closed, or says that it is open.
 #[test]
 fn tool_schemas_use_only_supported_keywords() {
     fn look(name: &str, schema: &Value) {
@@ -90,7 +90,8 @@ fn tool_schemas_use_only_supported_keywords() {
         }
         assert!(schema["type"].is_string(), "{name}");
         if schema["type"] == "object" {
-            assert_eq!(schema["additionalProperties"], false, "{name}");
+            // The package of a handoff has what the recipient needs.
+            assert_eq!(schema["additionalProperties"], name == "hand_off.data", "{name}");
             for (property, schema) in schema["properties"].as_object().unwrap() {
                 look(&format!("{name}.{property}"), schema);
             }

@@ -73,7 +73,7 @@ impl Tool for HandOff {
                     "description": "Further information that the recipient needs, as text."
                 },
                 "data": {
-                    "type": "object",
+                    "type": "object", "properties": {}, "additionalProperties": true,
                     "description": "Structured information for the recipient, such as {\"branch\": \"fix-7\"}. \
                                     Passed on unchanged."
                 },

@@ -176,6 +176,8 @@ impl LineCutter {
                 long.scan(&self.line);
                 long.scan(part);
                 self.long = Some(long);
+                let kept = limits::MCP_LONG_BEGINNING_BYTES.saturating_sub(self.line.len());
+                self.line.extend_from_slice(&part[..part.len().min(kept)]);
                 self.line.truncate(limits::MCP_LONG_BEGINNING_BYTES);
             } else {
                 self.line.extend_from_slice(part);

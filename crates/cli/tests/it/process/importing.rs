@@ -271,7 +271,7 @@ async fn an_import_of_a_recorded_session_is_joined_with_it() {
     let server = Server::fresh();
     let folder = tempfile::tempdir().unwrap();
     let session = "2efd1f5f-2222-4a22-8b33-0123456789ab";
-    let http = reqwest::Client::new();
+    let http = recount_client::connections(&server.url()).unwrap();
     for (event, more) in [
         (
             "UserPromptSubmit",
