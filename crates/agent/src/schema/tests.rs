@@ -80,7 +80,7 @@ fn the_nearest_name_is_similar() {
     }
 }
 
-/// Every tool schema uses only supported keywords and is closed, or says that it is open.
+/// Every tool schema uses only supported keywords and is closed, except for the package of a handoff.
 #[test]
 fn tool_schemas_use_only_supported_keywords() {
     fn look(name: &str, schema: &Value) {
