@@ -37,7 +37,8 @@ pub(crate) fn behaviour(fault: Fault) -> Behaviour {
         Fault::PromptOutlivesReaders
         | Fault::NoSummary
         | Fault::ForgedReplyTaken
-        | Fault::StrangersReplyTaken => {
+        | Fault::StrangersReplyTaken
+        | Fault::OpenPromptForgotten => {
             behaviour.timeout_seconds = 30;
         }
         _ => {}
@@ -109,6 +110,13 @@ async fn look(fault: Fault, base: &str) -> String {
         }
         Fault::ResolutionUnreported => resolution_unreported(base).await,
         Fault::PromptOutlivesReaders => outlived_prompt(base).await,
+        Fault::OpenPromptForgotten => prompt_of_a_new_subscription(base).await,
+        Fault::PromptBeforeState => course_of_a_prompt(base, everything(), &accept).await,
+        Fault::OutcomeMerged | Fault::PromptOvertakesState => {
+            let mut capabilities = everything();
+            capabilities["max_events_per_second"] = json!(5);
+            course_of_a_prompt(base, capabilities, &accept).await
+        }
         Fault::AllowedRepliesIgnored => replies(base, S::Confirm, &[json!({"decision": "defer"})]).await,
         Fault::ForgedReplyTaken | Fault::ReplyReveals => {
             replies(base, S::Confirm, &[json!({"decision": "accept", "reply_token": "rpl_forged"})]).await
@@ -251,6 +259,36 @@ async fn outlived_prompt(base: &str) -> String {
     peer.cut().await;
     to_the_end(&mut listens, &Value::Null).await;
     normal(&listens.lines)
+}
+
+/// Whether a subscription that is made during an open prompt gets it.
+async fn prompt_of_a_new_subscription(base: &str) -> String {
+    let mut first = Peer::open(base, Surface::Versioned, Some(everything())).await;
+    first.input(Scenario::Confirm.text()).await;
+    prompt(&mut first).await;
+    let mut second = Peer::open(base, Surface::Versioned, Some(everything())).await;
+    let mut is_prompted = false;
+    while let Some(event) = second.next_within(SILENCE).await {
+        is_prompted |= event["type"].as_str().unwrap_or_default().contains("awaiting");
+    }
+    format!("prompted: {is_prompted}")
+}
+
+/// The prompt, and the states that open and end it, in order.
+async fn course_of_a_prompt(base: &str, capabilities: Value, answer: &Value) -> String {
+    let mut peer = Peer::open(base, Surface::Versioned, Some(capabilities)).await;
+    peer.input(Scenario::Confirm.text()).await;
+    to_the_end(&mut peer, answer).await;
+    let course = peer.lines.iter().filter_map(|line| {
+        let event: Value = serde_json::from_str(line).ok()?;
+        match (event["type"].as_str()?, event["from_state"].as_str(), event["to_state"].as_str()) {
+            (kind, ..) if kind.contains(".awaiting.") => Some("prompt"),
+            (_, _, Some("awaiting_input")) => Some("opens"),
+            (_, Some("awaiting_input"), _) => Some("ends"),
+            _ => None,
+        }
+    });
+    course.collect::<Vec<_>>().join(" ")
 }
 
 /// The effect of replies to one prompt, each with its response.
