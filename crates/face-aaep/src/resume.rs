@@ -62,11 +62,6 @@ impl Mark {
         place.run == self.place.run && (place <= self.place || critical)
     }
 
-    /// Whether an event is at the place of the mark or before it.
-    pub(crate) fn is_after(&self, place: Place) -> bool {
-        place <= self.place
-    }
-
     /// The place after which the projection is needed.
     pub(crate) fn after(&self) -> Option<Place> {
         match self.sent {

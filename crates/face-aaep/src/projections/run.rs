@@ -149,11 +149,10 @@ impl RunProjection {
         lock(&self.state).window.after(place)
     }
 
-    /// The last event after a place that is of the same event of the log; `None` if there is none in the window.
-    pub(super) fn rest_of(&self, place: Place) -> Option<Place> {
+    /// The place and the time of the newest event, if it is in the window.
+    pub(super) fn newest(&self) -> Option<(Place, i64)> {
         let state = lock(&self.state);
-        let is_of = |other: &Place| other.sequence == place.sequence && *other > place;
-        state.window.kept().map(|event| event.place).filter(is_of).last()
+        state.window.kept().last().map(|newest| (newest.place, newest.event.envelope.timestamp.millis()))
     }
 
     /// The current state of the run.

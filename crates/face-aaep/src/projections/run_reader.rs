@@ -87,9 +87,9 @@ impl RunReader {
         self.projection.open_prompts()
     }
 
-    /// The last event after the place that it reads after, if that is of the same event of the log.
-    pub(crate) fn rest_of_first(&self) -> Option<Place> {
-        self.after.and_then(|after| self.projection.rest_of(after))
+    /// The place and the time of the newest event, if it is after the place that it reads after.
+    pub(crate) fn newest(&self) -> Option<(Place, i64)> {
+        self.projection.newest().filter(|(place, _)| self.after.is_none_or(|after| *place > after))
     }
 
     /// Whether no more events follow: the session ended before `sequence`, and its last event was received.

@@ -82,8 +82,8 @@ pub(super) async fn run(
 }
 
 /// The open prompts that were sent before a mark, for a subscription that has no tokens for them: each with the place of
-/// the event after which the state is `awaiting_input`. Without one it is so at the mark; then the prompt has the time of
-/// the event at the mark, because later events follow.
+/// the event after which it is sent. That is the newest event: some of those after the mark may have been received
+/// already, and at the end of each event of the log the state with an open prompt is `awaiting_input`.
 async fn prompts_before(
     engine: &Engine,
     reader: &RunReader,
@@ -95,18 +95,17 @@ async fn prompts_before(
     if open.is_empty() {
         return Ok(Vec::new());
     }
-    // One decision of several prompts leaves the state and enters it again.
-    let settled = reader.rest_of_first();
-    let (run, sequence) = mark.of();
-    let (records, _) = engine.read().read_run(run, sequence.checked_sub(1), 1).await.map_err(unavailable)?;
-    let at_mark_ms = records.first().and_then(|(_, bytes)| Some(Envelope::read(bytes).ok()?.occurred_ms));
-    let at_mark_ms = at_mark_ms.and_then(|at_ms| i64::try_from(at_ms).ok()).unwrap_or_default();
-    let prompts = open.iter().map(|prompt| {
-        // A prompt that passed the rate was sent before events that preceded it.
-        let is_ahead = prompt.opened.filter(|place| !mark.is_after(*place));
-        (is_ahead.or(settled), prompt.at(at_mark_ms))
-    });
-    Ok(prompts.collect())
+    let (after, at_ms) = match reader.newest() {
+        Some((place, at_ms)) => (Some(place), at_ms),
+        None => {
+            let (run, sequence) = mark.of();
+            let (records, _) =
+                engine.read().read_run(run, sequence.checked_sub(1), 1).await.map_err(unavailable)?;
+            let at_ms = records.first().and_then(|(_, bytes)| Some(Envelope::read(bytes).ok()?.occurred_ms));
+            (None, at_ms.and_then(|at_ms| i64::try_from(at_ms).ok()).unwrap_or_default())
+        }
+    };
+    Ok(open.iter().map(|prompt| (after, prompt.at(at_ms))).collect())
 }
 
 /// Whether a joining subscriber requested the events from the start.

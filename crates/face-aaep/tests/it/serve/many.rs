@@ -19,6 +19,9 @@ const START_MS: u64 = 1_777_803_825_000;
 /// Runs; `--full` plays ten times as many.
 const RUNS: u64 = 40;
 
+/// Runs that found faults: a listener came back while text of blanks only was not sent yet.
+const FOUND: [u64; 2] = [221, 354];
+
 /// What a listener subscribes with, and whether it loses its connection now and then.
 const LISTENERS: [(&str, bool); 6] = [
     (r#"{"max_events_per_second":1}"#, false),
@@ -339,7 +342,7 @@ async fn play(seed: u64) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn every_listener_of_every_run_receives_a_valid_session_with_each_decision() {
     let mut found = Vec::new();
-    for seed in 1..=recount_tier::times(RUNS) {
+    for seed in FOUND.into_iter().chain(1..=recount_tier::times(RUNS)) {
         found.extend(play(seed).await);
     }
     assert!(
