@@ -506,7 +506,9 @@ mod tests {
         write(workspace.path(), "a", 2 * MIB);
         write(other.path(), "b", 65_536);
         // The excess is in the other folder, which is deleted with the command.
-        assert!(matches!(quota.poll(&Tree::default()), Some(FullReason::Bytes { .. })), "{quota:?}");
+        // Others may free space on the disk meanwhile; then it is noticed when it is measured again.
+        let full = std::iter::repeat_with(|| quota.poll(&Tree::default())).find_map(|full| full);
+        assert!(matches!(full, Some(FullReason::Bytes { .. })), "{quota:?}");
         let (known, full) = quota.finish();
         assert_eq!(full, None);
         assert_eq!(known.unwrap().now.bytes, 2 * MIB);
