@@ -110,13 +110,6 @@ async fn look(fault: Fault, base: &str) -> String {
         }
         Fault::ResolutionUnreported => resolution_unreported(base).await,
         Fault::PromptOutlivesReaders => outlived_prompt(base).await,
-        Fault::OpenPromptForgotten => prompt_of_a_new_subscription(base).await,
-        Fault::PromptBeforeState => course_of_a_prompt(base, everything(), &accept).await,
-        Fault::OutcomeMerged | Fault::PromptOvertakesState => {
-            let mut capabilities = everything();
-            capabilities["max_events_per_second"] = json!(5);
-            course_of_a_prompt(base, capabilities, &accept).await
-        }
         Fault::AllowedRepliesIgnored => replies(base, S::Confirm, &[json!({"decision": "defer"})]).await,
         Fault::ForgedReplyTaken | Fault::ReplyReveals => {
             replies(base, S::Confirm, &[json!({"decision": "accept", "reply_token": "rpl_forged"})]).await
@@ -177,7 +170,20 @@ async fn look(fault: Fault, base: &str) -> String {
             let peer = Peer::with_token(base, Surface::Versioned, None, Some("open-sesame")).await;
             status(base, &format!("/aaep/v1/events?subscription_id={}", peer.subscription), None).await
         }
-        _ => play(base, everything(), &[S::Tool], &null).await,
+        _ => look_at_open_prompt(fault, base).await,
+    }
+}
+
+async fn look_at_open_prompt(fault: Fault, base: &str) -> String {
+    match fault {
+        Fault::OpenPromptForgotten => prompt_of_a_new_subscription(base).await,
+        Fault::PromptBeforeState => course_of_a_prompt(base, everything()).await,
+        Fault::OutcomeMerged | Fault::PromptOvertakesState => {
+            let mut capabilities = everything();
+            capabilities["max_events_per_second"] = json!(5);
+            course_of_a_prompt(base, capabilities).await
+        }
+        _ => play(base, everything(), &[Scenario::Tool], &Value::Null).await,
     }
 }
 
@@ -275,10 +281,10 @@ async fn prompt_of_a_new_subscription(base: &str) -> String {
 }
 
 /// The prompt, and the states that open and end it, in order.
-async fn course_of_a_prompt(base: &str, capabilities: Value, answer: &Value) -> String {
+async fn course_of_a_prompt(base: &str, capabilities: Value) -> String {
     let mut peer = Peer::open(base, Surface::Versioned, Some(capabilities)).await;
     peer.input(Scenario::Confirm.text()).await;
-    to_the_end(&mut peer, answer).await;
+    to_the_end(&mut peer, &json!({"decision": "accept"})).await;
     let course = peer.lines.iter().filter_map(|line| {
         let event: Value = serde_json::from_str(line).ok()?;
         match (event["type"].as_str()?, event["from_state"].as_str(), event["to_state"].as_str()) {
