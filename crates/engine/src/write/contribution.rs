@@ -66,7 +66,7 @@ pub(super) enum PendingReply {
     Tick(ReplyTo<Tick>, Result<(), Error>),
     SubmitWithRows(ReplyTo<SubmitWithRows>, Result<SideReply, Error>),
     Prune(ReplyTo<Prune>, Result<Pruned, Error>),
-    Erase(ReplyTo<Erase>),
+    Erase(ReplyTo<Erase>, Result<(), Error>),
 }
 
 /// The reply to a command with rows.
@@ -96,7 +96,7 @@ impl PendingReply {
             PendingReply::Tick(to, own) => refuse(to, own, error, is_shared),
             PendingReply::SubmitWithRows(to, own) => refuse(to, own, error, is_shared),
             PendingReply::Prune(to, own) => refuse(to, own, error, is_shared),
-            PendingReply::Erase(to) => to.reply(Err(error.clone())),
+            PendingReply::Erase(to, own) => refuse(to, own, error, is_shared),
         }
     }
 }

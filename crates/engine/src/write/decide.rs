@@ -57,8 +57,10 @@ impl Writer {
                 let (contribution, own) = split(self.prune(loaded, prune).await);
                 (contribution, PendingReply::Prune(to, own))
             }
-            // The caller erases without the state in memory.
-            Request::Erase(_, to) => (Contribution::default(), PendingReply::Erase(to)),
+            Request::Erase(_, to) => {
+                let own = Err(Error::bug("an erasure was batched with other requests"));
+                (Contribution::default(), PendingReply::Erase(to, own))
+            }
         }
     }
 

@@ -156,7 +156,7 @@ impl Writer {
         match self.erasure(relations, loaded.is_ok(), by).await {
             Ok(contribution) => {
                 let mut batch = Batch::default();
-                batch.add(self.run, contribution, PendingReply::Erase(to));
+                batch.add(self.run, contribution, PendingReply::Erase(to, Ok(())));
                 self.commit(None, true, batch).await;
             }
             Err(error) => to.reply(Err(error)),

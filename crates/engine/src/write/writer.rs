@@ -293,7 +293,7 @@ impl Writer {
                 SideReply::Ended => SideOutcome::Ended,
             })),
             PendingReply::Prune(to, own) => to.reply(own.map(|own| Pruned { receipt: landed, ..own })),
-            PendingReply::Erase(to) => to.reply(Ok(())),
+            PendingReply::Erase(to, own) => to.reply(own),
         }
     }
 
