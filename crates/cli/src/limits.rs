@@ -261,7 +261,7 @@ pub(crate) const BELLS_FAILED: u8 = 3;
 /// The pause between two bells of a pattern; terminals merge those that follow at once.
 pub(crate) const BELL_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long one utterance may take beside the time of its characters; then the next one is spoken, whatever is reported.
+/// How long one utterance may take beside the time of its characters; then it is cancelled and the next one is spoken.
 pub(crate) const SPEECH_UTTERANCE_WAIT: Duration = Duration::from_secs(10);
 
 /// How long each character of an utterance may take: twice as long as with the slowest rate.

@@ -99,11 +99,7 @@ impl Narrate {
         if options.is_history {
             stage.read_history();
         }
-        let outcome = tokio::select! {
-            biased;
-            outcome = stage.run() => outcome,
-            end = listener.run() => stage.listener_ended(end).await,
-        };
+        let outcome = stage.run(listener.run()).await;
         // The terminal is restored before anything else is waited for.
         drop(stage);
         listener.close().await;

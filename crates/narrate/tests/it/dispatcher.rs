@@ -8,6 +8,9 @@ use std::time::Duration;
 /// How long anything may take; reached only when it will never come.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// How often a test looks whether something has happened.
+const LOOK: Duration = Duration::from_millis(5);
+
 const MISSING: &str = "speech-dispatcher cannot be started; install it: apt-get install -y --no-install-recommends speech-dispatcher";
 
 pub(crate) struct Dispatcher {
@@ -53,7 +56,7 @@ impl Dispatcher {
             assert!(recount_world::moment() < until, "it opens no socket: {}", dispatcher.log());
             let ended = dispatcher.child.try_wait().unwrap();
             assert!(ended.is_none(), "it ended: {}", dispatcher.log());
-            std::thread::yield_now();
+            std::thread::park_timeout(LOOK);
         }
         dispatcher
     }
@@ -79,7 +82,7 @@ impl Dispatcher {
         let until = recount_world::moment() + PATIENCE;
         while !self.spoken().contains(text) {
             assert!(recount_world::moment() < until, "{text:?} is not spoken; there is: {}", self.spoken());
-            std::thread::yield_now();
+            std::thread::park_timeout(LOOK);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The loop of a narration: events and keys to the narrator, its effects to voice, producer and terminal. See [`Stage`].
 
 use std::future::pending;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use recount_aaep_client::link::LinkError;
@@ -30,6 +31,7 @@ pub(super) struct Stage {
     /// Whether the narration is over when the session has ended.
     ends_with_session: bool,
     end: Option<SessionEnd>,
+    listener_end: Option<ListenerEnd>,
     quits: bool,
     interrupts: Signal,
     terminations: Signal,
@@ -54,6 +56,7 @@ impl Stage {
             is_history: false,
             ends_with_session,
             end: None,
+            listener_end: None,
             quits: false,
             interrupts: signal(SignalKind::interrupt()).map_err(no_signals)?,
             terminations: signal(SignalKind::terminate()).map_err(no_signals)?,
@@ -70,8 +73,9 @@ impl Stage {
         !self.is_history || self.voice.has_room()
     }
 
-    /// Until the session has ended and all is spoken, or the listener quits.
-    pub(super) async fn run(&mut self) -> Result<(), Failure> {
+    /// Until the session has ended and all is spoken, the person quits, or the subscription is over.
+    pub(super) async fn run(&mut self, listening: impl Future<Output = ListenerEnd>) -> Result<(), Failure> {
+        let mut listening = pin!(listening);
         loop {
             if self.quits {
                 self.voice.silence().await?;
@@ -80,11 +84,18 @@ impl Stage {
             if let (Some(end), true) = (self.end, self.voice.is_silent() && self.bell.is_silent()) {
                 return outcome(end);
             }
-            self.step().await?;
+            if self.end.is_none()
+                && self.ends.reports.is_empty()
+                && let Some(end) = self.listener_end.take()
+            {
+                return self.subscription_ended(end).await;
+            }
+            self.step(listening.as_mut()).await?;
         }
     }
 
-    async fn step(&mut self) -> Result<(), Failure> {
+    /// One thing that happens, and all its effects. No effect is left half done because something else happens.
+    async fn step(&mut self, listening: Pin<&mut impl Future<Output = ListenerEnd>>) -> Result<(), Failure> {
         let due = self.narrator.next_due_ms().map(|due| due.saturating_sub(self.now_ms()));
         let quiet = async {
             match due {
@@ -113,6 +124,10 @@ impl Stage {
                 Some(report) => self.take_report(report),
                 None => return Ok(()),
             },
+            end = listening, if self.listener_end.is_none() => {
+                self.listener_end = Some(end);
+                return Ok(());
+            }
             () = quiet => {
                 let now_ms = self.now_ms();
                 self.narrator.quiet(now_ms)
@@ -193,25 +208,12 @@ impl Stage {
         Ok(())
     }
 
-    /// The subscription is over: what it reported before is spoken.
-    pub(super) async fn listener_ended(&mut self, end: ListenerEnd) -> Result<(), Failure> {
-        loop {
-            if !self.has_room() && !self.quits {
-                self.step().await?;
-                continue;
-            }
-            let Ok(report) = self.ends.reports.try_recv() else { break };
-            let effects = self.take_report(report);
-            self.carry_out(effects).await?;
-        }
-        if self.end.is_none() {
-            let failure = failure(end);
-            let effects = self.narrator.announce(SpeechPriority::Important, PhraseKey::NarrationEnded);
-            self.speak_all(effects).await?;
-            self.finish_speaking().await?;
-            return Err(failure);
-        }
-        self.run().await
+    /// The subscription is over before its session has ended; all that it reported was taken.
+    async fn subscription_ended(&mut self, end: ListenerEnd) -> Result<(), Failure> {
+        let effects = self.narrator.announce(SpeechPriority::Important, PhraseKey::NarrationEnded);
+        self.speak_all(effects).await?;
+        self.finish_speaking().await?;
+        Err(failure(end))
     }
 
     async fn finish_speaking(&mut self) -> Result<(), Failure> {

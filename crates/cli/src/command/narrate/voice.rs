@@ -19,8 +19,15 @@ pub(super) enum Voice {
     Speech(Box<Speech>),
 }
 
-/// Whether the utterance that was spoken has ended, or why speech failed.
-pub(super) struct SpeechReport(Result<bool, SsipError>);
+/// What is known about the utterance that is spoken, or why speech failed.
+pub(super) struct SpeechReport(Result<UtteranceProgress, SsipError>);
+
+enum UtteranceProgress {
+    Speaking,
+    Ended,
+    /// It should have ended long ago.
+    Late,
+}
 
 pub(super) struct Speech {
     client: SsipClient,
@@ -74,7 +81,7 @@ impl Voice {
     pub(super) async fn report(&mut self) -> SpeechReport {
         match self {
             Voice::Text { .. } => std::future::pending().await,
-            Voice::Speech(speech) => SpeechReport(speech.has_ended().await),
+            Voice::Speech(speech) => SpeechReport(speech.progress().await),
         }
     }
 
@@ -83,7 +90,7 @@ impl Voice {
     pub(super) async fn go_on(&mut self, report: SpeechReport) -> Result<(), Failure> {
         let Voice::Speech(speech) = self else { return Ok(()) };
         let outcome = match report.0 {
-            Ok(has_ended) => speech.go_on(has_ended).await,
+            Ok(progress) => speech.go_on(progress).await,
             Err(why) => Err(why),
         };
         self.checked(outcome)
@@ -173,8 +180,8 @@ impl Speech {
         Ok(())
     }
 
-    /// Waits for an event of speech, or until the utterance is given up: whether it has ended.
-    async fn has_ended(&mut self) -> Result<bool, SsipError> {
+    /// Waits for an event of speech, or until the utterance is given up.
+    async fn progress(&mut self) -> Result<UtteranceProgress, SsipError> {
         let until = self.current.as_ref().map(|(_, until)| *until);
         let late = async {
             match until {
@@ -184,20 +191,26 @@ impl Speech {
         };
         tokio::select! {
             event = self.client.next() => Ok(match event? {
-                SpeechEvent::Began(_) => false,
-                SpeechEvent::Ended(id) | SpeechEvent::Cancelled(id) => {
-                    self.current.as_ref().is_some_and(|(current, _)| *current == id)
+                SpeechEvent::Ended(id) | SpeechEvent::Cancelled(id)
+                    if self.current.as_ref().is_some_and(|(current, _)| *current == id) =>
+                {
+                    UtteranceProgress::Ended
                 }
+                _ => UtteranceProgress::Speaking,
             }),
-            () = late => Ok(true),
+            () = late => Ok(UtteranceProgress::Late),
         }
     }
 
-    async fn go_on(&mut self, has_ended: bool) -> Result<(), SsipError> {
-        if has_ended {
-            self.current = None;
-            self.queue.ended();
+    async fn go_on(&mut self, progress: UtteranceProgress) -> Result<(), SsipError> {
+        match progress {
+            UtteranceProgress::Speaking => return self.speak_next().await,
+            UtteranceProgress::Ended => {}
+            // The dispatcher speaks nothing else before the end of this one, and a module may never report it.
+            UtteranceProgress::Late => self.client.cancel().await?,
         }
+        self.current = None;
+        self.queue.ended();
         self.speak_next().await
     }
 }

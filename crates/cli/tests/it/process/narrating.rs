@@ -287,6 +287,29 @@ async fn a_run_that_has_ended_is_spoken_whole_and_as_history() {
     assert!(!spoken.contains("Press y"), "{spoken}");
 }
 
+/// Some modules of speech-dispatcher lose the end of an utterance now and then, and speak nothing until it is cancelled.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_utterance_without_an_end_does_not_stop_speech() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let dispatcher = Dispatcher::start("writer", "900");
+    let (url, address) = (server.url(), dispatcher.address());
+    let mut terminal =
+        Terminal::start(data.path(), &["--url", &url, "narrate", "--all"], &[("SPEECHD_ADDRESS", &address)]);
+    let dispatcher = on_thread(move || {
+        dispatcher.wait_for("Connected. Press question mark for the keys.");
+        dispatcher
+    })
+    .await;
+    story::create(&Client::new(&url, None).unwrap(), "A story").await;
+    on_thread(move || {
+        dispatcher.wait_for("tester has started: A story");
+        terminal.press("q");
+        assert_eq!(terminal.end().1, 0);
+    })
+    .await;
+}
+
 /// The bell is off unless it is requested, and rings in patterns.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_bell_rings_twice_when_a_run_needs_someone_and_once_when_it_finishes() {
