@@ -3,20 +3,17 @@
 use recount_event::{Code, Draft, RunId};
 use recount_run::Command;
 
-use crate::boxed;
 use crate::write::handle::WriteHandle;
 use crate::write::request::{Ingest, Submit};
 use crate::{BatchId, Error, Receipt, limits};
 
 impl WriteHandle {
     /// Submits a command to a run. `None`: there was nothing to write.
-    #[boxed]
     pub async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Error> {
         self.writers.ask(run, Submit(command)).await
     }
 
     /// Appends a batch from the producer of an external run, exactly once for each batch id.
-    #[boxed]
     pub async fn ingest(&self, run: RunId, batch_id: BatchId, drafts: Vec<Draft>) -> Result<Receipt, Error> {
         if drafts.is_empty() {
             return Err(Error::rejected(Code::BodyMalformed, "the batch has no events; send at least one"));
