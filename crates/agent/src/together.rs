@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::execute::{ReadyCall, first_sequence, without_output};
 use crate::limits;
-use crate::tool::{Cancel, EventReporter, FileRevisions, Job, Outcome, RunLost};
+use crate::tool::{Cancel, EventReporter, FileRevisions, Job, Outcome, RunLost, Terms};
 use crate::worker::{WorkResult, Worker};
 
 /// Events of one call, and the channel that confirms that they are durable.
@@ -69,20 +69,23 @@ impl Worker {
         {
             places.push(place);
         }
-        let _claim = match self.claim_folder(&terms).await? {
-            Ok(claim) => claim,
+        match self.claim_folder(&terms).await? {
+            Ok(_claim) => self.run_together(&calls, &terms, places.len()).await,
             Err(busy) => {
                 for call in calls {
                     self.settle(call.ended, busy.clone()).await?;
                 }
-                return Ok(());
+                Ok(())
             }
-        };
+        }
+    }
+
+    /// Runs the calls, at most `places` at a time, until each has ended or the run has.
+    async fn run_together(&mut self, calls: &[ReadyCall], terms: &Terms, places: usize) -> WorkResult<()> {
         let mut hooked = Vec::new();
-        for call in &calls {
+        for call in calls {
             hooked.push(self.hooks_before(&call.id, &call.name).await);
         }
-        let outcomes: Vec<_> = calls.iter().map(|call| call.ended.clone()).collect();
         let (world, redactor, artifacts) =
             (self.worker_session.world().clone(), self.worker_session.redactor().clone(), self.artifacts());
         let (cancel_sender, cancel) = Cancel::new();
@@ -90,7 +93,7 @@ impl Worker {
         let start = |at: usize| {
             let (call, hooked, mut cancel, sender) =
                 (&calls[at], &hooked[at], cancel.clone(), sender.clone());
-            let (terms, artifacts, redactor, world) = (&terms, &artifacts, &redactor, &world);
+            let (terms, artifacts, redactor, world) = (terms, &artifacts, &redactor, &world);
             async move {
                 let mut reporter = ChannelReporter(sender);
                 let started = recount_world::moment();
@@ -118,8 +121,8 @@ impl Worker {
                 (at, call.tool.run(job).await, started)
             }
         };
-        let mut running: FuturesUnordered<_> = (0..places.len()).map(&start).collect();
-        let mut waiting: VecDeque<usize> = (places.len()..calls.len()).collect();
+        let mut running: FuturesUnordered<_> = (0..places).map(&start).collect();
+        let mut waiting: VecDeque<usize> = (places..calls.len()).collect();
         let mut after: FuturesUnordered<BoxFuture<'static, Vec<Draft>>> = FuturesUnordered::new();
         let mut watch = self.worker_session.watch();
         // Why nothing more is reported, and how long the remaining calls may take to end.
@@ -134,31 +137,24 @@ impl Worker {
                 Some((at, outcome, started)) = running.next() => Next::Ended(at, outcome, started),
                 Some(notes) = after.next() => Next::Hooked(notes),
             };
-            let reason = match next {
-                Next::RunEnded => Some(WorkerExit::Ended),
+            let handled = match next {
+                Next::RunEnded => Err(WorkerExit::Ended),
                 Next::GraceElapsed => break,
-                Next::Report(CallDrafts { drafts, reply_to }) if stopping.is_some() => {
-                    drop((drafts, reply_to));
-                    None
-                }
-                Next::Report(report) => self.append(report).await.err(),
-                Next::Ended(..) | Next::Hooked(_) if stopping.is_some() => None,
-                Next::Hooked(notes) if notes.is_empty() => None,
-                Next::Hooked(notes) => self.report(notes).await.err(),
+                // What arrives after the end is dropped.
+                Next::Report(_) | Next::Ended(..) | Next::Hooked(_) if stopping.is_some() => Ok(()),
+                Next::Report(report) => self.append(report).await,
+                Next::Hooked(notes) if notes.is_empty() => Ok(()),
+                Next::Hooked(notes) => self.report(notes).await,
                 Next::Ended(at, outcome, started) => {
-                    let mut ended = outcomes[at].clone();
+                    let mut ended = calls[at].ended.clone();
                     ended.duration_ms = u64::try_from(started.elapsed().as_millis()).ok();
-                    match self.record_end(ended, outcome).await {
-                        Ok(hooked) => {
-                            after.extend(hooked.map(|hooked| hooked.report_end().boxed()));
-                            running.extend(waiting.pop_front().map(&start));
-                            None
-                        }
-                        Err(reason) => Some(reason),
-                    }
+                    self.record_end(ended, outcome).await.map(|hooked| {
+                        after.extend(hooked.map(|hooked| hooked.report_end().boxed()));
+                        running.extend(waiting.pop_front().map(&start));
+                    })
                 }
             };
-            if let Some(reason) = reason {
+            if let Err(reason) = handled {
                 cancel_sender.send_replace(true);
                 after.clear();
                 stopping = Some((reason, recount_world::moment() + limits::CANCEL_PATIENCE));

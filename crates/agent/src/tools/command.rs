@@ -5,16 +5,18 @@
 //! Start at [`run`]. `tool.shell.command` is durable before the process starts, and output is reported as it arrives.
 //! The outcome contains the events of the end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use recount_event::family::shell::{Command, Exited, Stream};
 use recount_event::{Draft, ForeignId, Payload};
+use recount_redact::Redactor;
 use tokio::time::Instant;
 
 use crate::limits::{DRAIN_WAIT, READ_AT_ONCE_BYTES};
 use crate::sandbox::process::{Exit, FullWorkspace, Limit, Process, signal_name};
 use crate::sandbox::{Sandbox, SandboxCommand, SandboxSettings};
-use crate::tool::{Cancel, Job, Outcome, OutcomeStatus, OutputInLog, RunLost};
+use crate::tool::{Cancel, EventReporter, Job, Outcome, OutcomeStatus, OutputInLog, RunLost};
 use crate::tools::ending::{CallFailure, first_line};
 use crate::tools::limits;
 use crate::tools::output::{OutputStream, OutputTotals};
@@ -67,102 +69,42 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, plan: CommandPlan) -> Result
     if cancel.is_cancelled() {
         return Err(CallFailure::cancelled());
     }
-    let order = SandboxCommand {
-        argv: plan.argv,
-        root: &terms.root,
-        network: terms.network,
-        environment: plan.environment,
-    };
-    let mut command = command_event(sandbox, &order, call, plan.kind);
+    let CommandPlan { argv, title, environment, timeout, kind } = plan;
+    let order = SandboxCommand { argv, root: &terms.root, network: terms.network, environment };
+    let mut command = command_event(sandbox, &order, call, kind);
     command.tool_name = Some(tool_name.to_owned());
     let from_sequence = reporter.report(vec![Payload::ToolShellCommand(Box::new(command)).into()]).await?;
 
     let started = recount_world::moment();
-    let mut process = match sandbox.start(order).await {
+    let process = match sandbox.start(order).await {
         Ok(process) => process,
         Err(error) => return Err(CallFailure::failed("spawn_failed", error.to_string())),
     };
-    let (stdout, stderr) = process.outputs().expect("the outputs are taken only here");
-    let mut running = RunningCommand {
-        process,
-        streams: [
-            OutputStream::new(Stream::Stdout, stdout, redactor),
-            OutputStream::new(Stream::Stderr, stderr, redactor),
-        ],
-        buffer: vec![0; 2 * READ_AT_ONCE_BYTES].into_boxed_slice(),
-        totals: OutputTotals::default(),
-        exit: None,
-        cut: None,
-        wall: started + plan.timeout,
-        drain: Drain::new(),
-        output_left: terms.output_bytes_max,
-        capped: false,
-        cancel,
-    };
-    let mut events = loop {
-        let is_over = running.is_over();
-        let mut drafts = Vec::new();
-        for stream in &mut running.streams {
-            stream.flush(call, &mut running.totals, &mut drafts, is_over);
-        }
-        if is_over && drafts.len() <= limits::FINAL_CHUNKS_MAX {
-            break drafts;
-        }
-        if drafts.is_empty() {
-            let due = running.due();
-            running.step(due).await;
-            continue;
-        }
-        let mut reporting = reporter.report(drafts);
-        let reported: Result<u64, RunLost> = loop {
-            tokio::select! {
-                biased;
-                reported = &mut reporting => break reported,
-                // Output that becomes due meanwhile is flushed next; waiting for it here would return immediately again
-                // and again.
-                () = running.step(None) => {}
-            }
-        };
-        if reported.is_err() {
-            running.cut = Some(Cut::RunLost);
-            running.process.kill();
-            running.process.ended().await;
-            return Err(CallFailure::cancelled());
-        }
-    };
-    let RunningCommand { exit, cut, mut streams, totals, capped, .. } = running;
-    let left_open: Vec<Stream> =
-        streams.iter().filter(|stream| stream.is_left_open()).map(OutputStream::stream).collect();
-    let exit = exit.expect("a finished command has a result");
+    let mut running =
+        RunningCommand::new(process, redactor, started + timeout, terms.output_bytes_max, cancel);
+    let mut events = running.report_output(call, reporter).await?;
+
+    let exited = running.exited(call);
     let mut ended = CommandEnd {
-        title: plan.title,
-        exit,
-        cut,
-        seconds: plan.timeout.as_secs_f64(),
+        title,
+        exit: running.exit.expect("a finished command has a result"),
+        cut: running.cut,
+        seconds: timeout.as_secs_f64(),
         output_bytes_max: terms.output_bytes_max,
         settings: sandbox.settings().clone(),
-        stdout: streams[0].excerpt(),
-        stderr: streams[1].excerpt(),
-        notes: left_open.iter().map(|stream| still_open_note(*stream)).collect(),
+        stdout: running.streams[0].excerpt(),
+        stderr: running.streams[1].excerpt(),
+        notes: exited.left_open.iter().flatten().map(|stream| still_open_note(*stream)).collect(),
     };
-    let mut exited = Exited::new(
-        call.clone(),
-        exit.code.map(i64::from),
-        exit.signal.map(signal_name),
-        streams[0].bytes_reported(),
-        streams[1].bytes_reported(),
-        capped || !left_open.is_empty(),
-    );
-    exited.signal_number = exit.signal.and_then(|number| u64::try_from(number).ok());
-    exited.left_open = (!left_open.is_empty()).then_some(left_open);
     let mut artifact = None;
     if ended.stdout.1 || ended.stderr.1 {
-        let mime = if totals.is_binary { "application/octet-stream" } else { "text/plain; charset=utf-8" };
+        let is_binary = running.totals.is_binary;
+        let mime = if is_binary { "application/octet-stream" } else { "text/plain; charset=utf-8" };
         let output = OutputInLog {
             call: call.clone(),
             mime: mime.to_owned(),
             summary: Some(first_line(&ended.title)),
-            size_bytes: totals.bytes,
+            size_bytes: running.totals.bytes,
             from_sequence,
         };
         match artifacts.store_output(output).await {
@@ -191,6 +133,90 @@ fn command_event(sandbox: &Sandbox, order: &SandboxCommand<'_>, call: &ForeignId
 }
 
 impl RunningCommand {
+    fn new(
+        mut process: Process,
+        redactor: &Arc<Redactor>,
+        wall: Instant,
+        output_bytes_max: u64,
+        cancel: Cancel,
+    ) -> Self {
+        let (stdout, stderr) = process.outputs().expect("the outputs are taken only here");
+        RunningCommand {
+            process,
+            streams: [
+                OutputStream::new(Stream::Stdout, stdout, redactor),
+                OutputStream::new(Stream::Stderr, stderr, redactor),
+            ],
+            buffer: vec![0; 2 * READ_AT_ONCE_BYTES].into_boxed_slice(),
+            totals: OutputTotals::default(),
+            exit: None,
+            cut: None,
+            wall,
+            drain: Drain::new(),
+            output_left: output_bytes_max,
+            capped: false,
+            cancel,
+        }
+    }
+
+    /// Reports output as it arrives, until the command has ended. Returns the last events, which are reported with the
+    /// end.
+    async fn report_output(
+        &mut self,
+        call: &ForeignId,
+        reporter: &mut dyn EventReporter,
+    ) -> Result<Vec<Draft>, CallFailure> {
+        loop {
+            let is_over = self.is_over();
+            let mut drafts = Vec::new();
+            for stream in &mut self.streams {
+                stream.flush(call, &mut self.totals, &mut drafts, is_over);
+            }
+            if is_over && drafts.len() <= limits::FINAL_CHUNKS_MAX {
+                return Ok(drafts);
+            }
+            if drafts.is_empty() {
+                self.step(self.due()).await;
+                continue;
+            }
+            let mut reporting = reporter.report(drafts);
+            let reported: Result<u64, RunLost> = loop {
+                tokio::select! {
+                    biased;
+                    reported = &mut reporting => break reported,
+                    // Output that becomes due meanwhile is flushed next; waiting for it here would return immediately
+                    // again and again.
+                    () = self.step(None) => {}
+                }
+            };
+            if reported.is_err() {
+                self.cut = Some(Cut::RunLost);
+                self.process.kill();
+                self.process.ended().await;
+                return Err(CallFailure::cancelled());
+            }
+        }
+    }
+
+    /// The event of the end.
+    fn exited(&self, call: &ForeignId) -> Exited {
+        let exit = self.exit.expect("a finished command has a result");
+        let [stdout, stderr] = &self.streams;
+        let left_open: Vec<Stream> =
+            self.streams.iter().filter(|stream| stream.is_left_open()).map(OutputStream::stream).collect();
+        let mut exited = Exited::new(
+            call.clone(),
+            exit.code.map(i64::from),
+            exit.signal.map(signal_name),
+            stdout.bytes_reported(),
+            stderr.bytes_reported(),
+            self.capped || !left_open.is_empty(),
+        );
+        exited.signal_number = exit.signal.and_then(|number| u64::try_from(number).ok());
+        exited.left_open = (!left_open.is_empty()).then_some(left_open);
+        exited
+    }
+
     /// Whether the command has ended and all of its output was read.
     fn is_over(&self) -> bool {
         self.exit.is_some() && self.streams.iter().all(OutputStream::has_ended)

@@ -67,17 +67,7 @@ impl Acp {
         let _escaped = EscapedStdout::start().map_err(|why| Failure::Own(format!("the terminal: {why}")))?;
         let (program, arguments) =
             self.command.split_first().expect("the parser requires one without an agent");
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(child_output::stderr())
-            .spawn()
-            .map_err(|why| {
-                Failure::Usage(format!(
-                    "cannot start the agent {program:?}: {why}; check the command after --"
-                ))
-            })?;
+        let mut child = start_agent(program, arguments)?;
         let shown = child_output::show(&mut child);
         let (agent_in, agent_out) = (child.stdin.take(), child.stdout.take());
         let agent = Outlet::new(agent_in.expect("it is piped"));
@@ -158,6 +148,18 @@ impl Acp {
         }
         outcome(status.map_err(|_| Failure::Own("the forwarding thread has failed".into()))?)
     }
+}
+
+fn start_agent(program: &str, arguments: &[String]) -> Result<Child, Failure> {
+    let started = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(child_output::stderr())
+        .spawn();
+    started.map_err(|why| {
+        Failure::Usage(format!("cannot start the agent {program:?}: {why}; check the command after --"))
+    })
 }
 
 /// What happens when the agent's output has ended.

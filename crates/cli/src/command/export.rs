@@ -142,22 +142,27 @@ impl Export {
             let (partly, file) = (partly.display(), self.output.display());
             note(&format!("the partial export is in {partly}; {file} was not written"));
         }
-        let pruned = exported.iter().filter_map(|header| Some((header, header.first_sequence?)));
-        let mut is_pruned = false;
-        for (header, first) in pruned.filter(|(_, first)| *first > 0) {
-            is_pruned = true;
-            note(&format!(
-                "{}: {} pruned before the export and not in it; it cannot be imported",
-                header.run_id,
-                if first == 1 { "event 0 was".to_owned() } else { format!("events 0 to {} were", first - 1) }
-            ));
-        }
-        match (is_whole, is_pruned) {
+        match (is_whole, note_pruned(&exported)) {
             (false, _) => Err(Failure::No),
             (true, true) => Err(Failure::Pruned),
             (true, false) => Ok(()),
         }
     }
+}
+
+/// Names the runs whose first events are not in the export. Returns whether there are any.
+fn note_pruned(exported: &[Header]) -> bool {
+    let pruned = exported.iter().filter_map(|header| Some((header, header.first_sequence?)));
+    let mut is_pruned = false;
+    for (header, first) in pruned.filter(|(_, first)| *first > 0) {
+        is_pruned = true;
+        note(&format!(
+            "{}: {} pruned before the export and not in it; it cannot be imported",
+            header.run_id,
+            if first == 1 { "event 0 was".to_owned() } else { format!("events 0 to {} were", first - 1) }
+        ));
+    }
+    is_pruned
 }
 
 /// Why a run is not in an export of all.

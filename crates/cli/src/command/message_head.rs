@@ -46,13 +46,22 @@ enum Expect {
     End,
 }
 
+/// Where the scanner is in a string.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum InString {
+    #[default]
+    No,
+    Yes,
+    /// After a backslash.
+    Escaped,
+}
+
 /// Scans a message piece by piece.
 #[derive(Default)]
 pub(super) struct HeadScanner {
     depth: u32,
     expect: Expect,
-    in_string: bool,
-    is_escaped: bool,
+    in_string: InString,
     is_capturing: bool,
     captured: Vec<u8>,
     key: Vec<u8>,
@@ -63,7 +72,7 @@ pub(super) struct HeadScanner {
 impl HeadScanner {
     pub(super) fn feed(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
-            if self.in_string && !self.is_capturing && !self.is_escaped {
+            if self.in_string == InString::Yes && !self.is_capturing {
                 // Long strings are most of a long message.
                 match bytes.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
                     Some(0) => {}
@@ -74,17 +83,16 @@ impl HeadScanner {
                     None => return,
                 }
             }
-            if self.in_string {
-                self.string_byte(byte);
-            } else {
-                self.byte(byte);
+            match self.in_string {
+                InString::No => self.byte(byte),
+                InString::Yes | InString::Escaped => self.string_byte(byte),
             }
             bytes = rest;
         }
     }
 
     pub(super) fn finish(mut self) -> Head {
-        self.head.is_object = self.expect == Expect::End && !self.is_broken && !self.in_string;
+        self.head.is_object = self.expect == Expect::End && !self.is_broken && self.in_string == InString::No;
         if !self.head.is_object {
             return Head::default();
         }
@@ -93,12 +101,12 @@ impl HeadScanner {
 
     fn string_byte(&mut self, byte: u8) {
         self.capture(byte);
-        if self.is_escaped {
-            self.is_escaped = false;
+        if self.in_string == InString::Escaped {
+            self.in_string = InString::Yes;
         } else if byte == b'\\' {
-            self.is_escaped = true;
+            self.in_string = InString::Escaped;
         } else if byte == b'"' {
-            self.in_string = false;
+            self.in_string = InString::No;
             if self.depth == 1 && self.expect == Expect::Key {
                 self.expect = Expect::Colon;
                 self.key = std::mem::take(&mut self.captured);
@@ -116,7 +124,7 @@ impl HeadScanner {
                     self.captured.clear();
                     self.is_capturing = true;
                 }
-                self.in_string = true;
+                self.in_string = InString::Yes;
                 self.capture(byte);
             }
             b'{' | b'[' => {

@@ -102,7 +102,7 @@ impl Talk {
     async fn hear(&mut self, mut turn: Turn) -> Result<TurnOutcome, Failure> {
         let mut fold = Fold::new();
         let mut cancelling: Option<Cancelling> = None;
-        let mut was_interrupted = false;
+        let mut was_cancelled = false;
         let mut is_away = false;
         let mut release_due = None;
         loop {
@@ -136,20 +136,7 @@ impl Talk {
                         self.beside(&format!("connection lost ({reason}); the turn continues; reconnecting"));
                     }
                 }
-                TurnStep::Came(Ok(None)) => {
-                    let Some(stop) = fold.stop().cloned() else {
-                        return Ok(TurnOutcome::Failed(AapError::BrokenOff {
-                            reason: "it has no end".to_owned(),
-                        }));
-                    };
-                    if stop.reason == StopReason::ToolUse {
-                        self.open = open_calls(fold.messages());
-                    }
-                    return match was_interrupted && !self.asks {
-                        true => Ok(TurnOutcome::Left),
-                        false => Ok(TurnOutcome::Stopped(stop)),
-                    };
-                }
+                TurnStep::Came(Ok(None)) => return Ok(self.ended(&fold, was_cancelled)),
                 TurnStep::Came(Err(why)) => {
                     self.end_line()?;
                     return Ok(TurnOutcome::Failed(why));
@@ -158,13 +145,7 @@ impl Talk {
                     cancelling = None;
                     match done {
                         Ok(true) => {}
-                        Ok(false) => {
-                            self.beside(
-                                "the server does not support cancelling; stopped waiting; the turn may \
-                                 continue there",
-                            );
-                            return Ok(TurnOutcome::Left);
-                        }
+                        Ok(false) => return Ok(self.cannot_cancel()),
                         Err(why) => {
                             self.beside(&format!("cannot cancel the turn: {why}; press Ctrl-C again to quit"))
                         }
@@ -176,21 +157,16 @@ impl Talk {
                     match meant(input) {
                         Meant::Nothing => continue,
                         Meant::Quit => return Ok(TurnOutcome::Quit),
-                        Meant::Cancel if was_interrupted => {
-                            if is_key {
-                                self.end_line()?;
-                                self.leave()?;
-                                return Err(Failure::Interrupted);
-                            }
+                        Meant::Cancel if was_cancelled && is_key => {
+                            self.end_line()?;
+                            self.leave()?;
+                            return Err(Failure::Interrupted);
                         }
+                        Meant::Cancel if was_cancelled => {}
                         Meant::Cancel => {
-                            was_interrupted = true;
+                            was_cancelled = true;
                             let Some(id) = turn.id().map(str::to_owned) else {
-                                self.beside(
-                                    "the server does not support cancelling; stopped waiting; the turn may \
-                                     continue there",
-                                );
-                                return Ok(TurnOutcome::Left);
+                                return Ok(self.cannot_cancel());
                             };
                             self.beside("cancelling the turn; press Ctrl-C again to quit");
                             let (client, session) = (self.client.clone(), self.session.session_id.clone());
@@ -201,6 +177,25 @@ impl Talk {
                 }
             }
         }
+    }
+
+    /// The stream of the turn is over.
+    fn ended(&mut self, fold: &Fold, was_cancelled: bool) -> TurnOutcome {
+        let Some(stop) = fold.stop().cloned() else {
+            return TurnOutcome::Failed(AapError::BrokenOff { reason: "it has no end".to_owned() });
+        };
+        if stop.reason == StopReason::ToolUse {
+            self.open = open_calls(fold.messages());
+        }
+        match was_cancelled && !self.asks {
+            true => TurnOutcome::Left,
+            false => TurnOutcome::Stopped(stop),
+        }
+    }
+
+    fn cannot_cancel(&mut self) -> TurnOutcome {
+        self.beside("the server does not support cancelling; stopped waiting; the turn may continue there");
+        TurnOutcome::Left
     }
 
     /// A sign of life, unless a line is open.
