@@ -8,7 +8,7 @@ use recount_engine::Import;
 use recount_log::chain::ChainValue;
 use recount_log::{Fault, FaultKind, ReadBound, Store, StreamKey, Tail};
 use recount_log_sqlite::SqliteStore;
-use recount_log_sqlite::salvage::{Damage, Salvage, Stream};
+use recount_salvage::{Damage, Salvage, Stream};
 
 use crate::config::{Config, Options};
 use crate::start::{open_store, open_store_or_fault};
@@ -173,14 +173,7 @@ impl Folder {
                     "{run} cannot be read completely; save its readable events with `recount salvage`"
                 )))
             }
-            ExportSource::Damaged { whole, .. } => Ok(find(whole, run).map(|stream| Tail {
-                next_sequence: stream.end,
-                last_position: stream.last_position(),
-                head: stream.head,
-                first_sequence: stream.first_sequence,
-                start: stream.start,
-                erased: stream.erased,
-            })),
+            ExportSource::Damaged { whole, .. } => Ok(find(whole, run).map(Stream::tail)),
         }
     }
 

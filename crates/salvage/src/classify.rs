@@ -4,11 +4,11 @@
 //! later schema adds at the end are ignored. This file must not know pages or how streams fit together. Entry point:
 //! [`classify`].
 
+use recount_log::Tail;
 use recount_log::chain::ChainValue;
+use recount_log_sqlite::stored::{self, Change, FeedSpan, Slot};
 
 use super::cells::{CellPlace, StoredRow, Value};
-use crate::packing::{self, Change, FeedSpan, Slot};
-use crate::rows;
 
 /// A row of one of the store's tables.
 pub(super) enum ClassifiedRow {
@@ -46,6 +46,15 @@ pub(super) struct StreamRow {
     pub(super) first_sequence: u64,
     pub(super) start: Option<ChainValue>,
     pub(super) erased: bool,
+}
+
+impl StreamRow {
+    /// The remains of an erased stream.
+    pub(super) fn tombstone(&self) -> Tail {
+        let StreamRow { next_sequence, last_position, head, .. } = *self;
+        let start = self.start.unwrap_or(head);
+        Tail { next_sequence, last_position, head, first_sequence: next_sequence, start, erased: true }
+    }
 }
 
 pub(super) struct ChunkRow {
@@ -156,12 +165,12 @@ fn chunk(
     events: &Value,
 ) -> Option<ChunkRow> {
     let (joined, is_text) = joined(events)?;
-    let ranges = packing::chunk_ranges(index, is_text, joined)?;
+    let ranges = stored::chunk_ranges(index, is_text, joined)?;
     let first_position = unsigned(position)?;
     (ranges.len() as u64 == unsigned(records)? && !ranges.is_empty() && stream > 0).then_some(())?;
     let record = |(place, range)| {
         Some((
-            packing::position(first_position, positions, place)?,
+            stored::position(first_position, positions, place)?,
             joined.get::<std::ops::Range<usize>>(range)?.to_vec(),
         ))
     };
@@ -172,24 +181,24 @@ fn chunk(
 
 fn group(place: CellPlace, first: i64, records: i64, index: &[u8], events: &Value) -> Option<GroupRow> {
     let (joined, is_text) = joined(events)?;
-    let slots = packing::group_slots(index, is_text, joined, unsigned(records)?)?;
+    let slots = stored::group_slots(index, is_text, joined, unsigned(records)?)?;
     (!slots.is_empty() && first > 0).then_some(())?;
     let first_position = unsigned(first)?;
-    let index_sound = packing::index_is_sound(first_position, is_text, index, joined);
-    let sound = index_sound && packing::group_is_sound(index, joined);
+    let index_sound = stored::index_is_sound(first_position, is_text, index, joined);
+    let sound = index_sound && stored::group_is_sound(index, joined);
     Some(GroupRow { place, first_position, slots, joined: joined.to_vec(), sound, index_sound })
 }
 
 fn feed(first: i64, last: i64, spans: &[u8]) -> Option<ClassifiedRow> {
     let (first, last) = (unsigned(first)?, unsigned(last)?);
-    let spans = packing::spans_of_feed(spans)?;
+    let spans = stored::spans_of_feed(spans)?;
     let end = spans.iter().try_fold(first, |end, span| end.checked_add(span.count))?;
     (last.checked_add(1) == Some(end)).then_some(ClassifiedRow::Feed { first, spans })
 }
 
 fn changes(commit: i64, first_needed: i64, packed: &[u8]) -> Option<ClassifiedRow> {
     let (commit, first_needed) = (unsigned(commit)?, unsigned(first_needed)?);
-    let changes = packing::changes_of(commit, first_needed, packed)?;
+    let changes = stored::changes_of(commit, first_needed, packed)?;
     let row = |Change { space, key, row }: Change<'_>| NewRow {
         commit,
         space: space.to_owned(),
@@ -205,7 +214,7 @@ fn row_of(space: &[u8], key: &[u8], version: i64, value: &[u8], rest: &[Value]) 
     let (space, key) = (text(space)?, text(key)?);
     let is_sound = match rest {
         [] => true,
-        [Value::Number(sum), ..] => *sum == rows::sum(&space, &key, version, value),
+        [Value::Number(sum), ..] => *sum == stored::row_sum(&space, &key, version, value),
         _ => false,
     };
     is_sound.then(|| NewRow { commit: 0, space, key, value: Some((version, value.to_vec())) })
@@ -241,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_row_that_does_not_fit_its_checksum_is_damaged() {
-        let sum = Value::Number(rows::sum("records", "token/1", 3, b"{\"scopes\":[\"read\"]}"));
+        let sum = Value::Number(stored::row_sum("records", "token/1", 3, b"{\"scopes\":[\"read\"]}"));
         let fits = std::slice::from_ref(&sum);
         assert!(is_row(3, b"{\"scopes\":[\"read\"]}", fits));
         assert!(!is_row(3, b"{\"scopes\":[\"admin\"]}", fits), "it is still JSON");
