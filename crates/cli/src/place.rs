@@ -1,6 +1,5 @@
 //! Where whole runs come from and go to: a server, or a data folder that no server holds. See [`Place`].
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -10,7 +9,7 @@ use recount_client::{Client, ClientError, Listing};
 use recount_server::export::{Folder, ImportError};
 
 use crate::failure::Failure;
-use crate::pages::gather;
+use crate::pages::gather_all;
 use crate::patience::Patience;
 use crate::render::damage::damage_words;
 
@@ -53,15 +52,12 @@ impl Place {
     pub(crate) async fn runs(&self) -> Result<Runs, Failure> {
         match self {
             Place::Server(client, patience) => {
-                let damaged_rows = RefCell::new(BTreeSet::new());
-                let fetch = async |listing: Listing| {
-                    let mut page = patience.read(async || client.list_runs(&listing).await).await?;
-                    damaged_rows.borrow_mut().extend(std::mem::take(&mut page.damaged));
-                    Ok(page)
-                };
-                let newest_first = gather(fetch, usize::MAX, None).await?;
+                let mut damaged_rows = BTreeSet::new();
+                let fetch =
+                    async |listing: Listing| patience.read(async || client.list_runs(&listing).await).await;
+                let newest_first = gather_all(fetch, &mut |row| drop(damaged_rows.insert(row))).await?;
                 let ids = newest_first.into_iter().rev().map(|run| run.id).collect();
-                Ok(Runs { ids, erased: 0, damaged_rows: damaged_rows.into_inner() })
+                Ok(Runs { ids, erased: 0, damaged_rows })
             }
             Place::Folder(folder) => {
                 let (ids, erased) = folder.runs().await?;

@@ -14,7 +14,7 @@ use crate::ground::error::{damaged_row, session_erased, task_erased};
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::deletion;
-use crate::write::damaged_rows::{delete_rows, is_damaged};
+use crate::write::damaged_rows::{delete_rows, exists, is_damaged};
 use crate::write::request::{CommandWithRows, Erase, SubmitWithRows};
 use crate::{ErasureRecord, Error, ListQuery, RunOwner, RunRow, limits};
 
@@ -162,17 +162,11 @@ impl AdminHandle {
     async fn record_intent(&self, target: DeletionTarget, by: &str) -> Result<(), Error> {
         let key = target.key();
         let (store, record) = (self.ground().store(), rows::tenant_key(&key));
-        match store.row(target.space(), &record).await.map_err(Error::from) {
-            Ok(Some(_)) => {}
-            Ok(None) => {
-                return Err(match target {
-                    DeletionTarget::Task(task) => self.catalogue().missing_task(task).await,
-                    DeletionTarget::Session(session) => self.catalogue().missing_session(session).await,
-                });
-            }
-            // The content of the record is lost, but the record exists.
-            Err(error) if error.is_damage() && is_damaged(store, target.space(), &record).await? => {}
-            Err(error) => return Err(error),
+        if !exists(store, target.space(), &record).await? {
+            return Err(match target {
+                DeletionTarget::Task(task) => self.catalogue().missing_task(task).await,
+                DeletionTarget::Session(session) => self.catalogue().missing_session(session).await,
+            });
         }
         let erased_at = recount_event::time::format_ms(self.ground().world.clock.now_ms());
         let erased = target.erased(by, erased_at);

@@ -2,7 +2,7 @@
 //!
 //! It must not know the purpose of rows.
 
-use recount_log::{DamagedRow, RowPut, RowRepair, Store};
+use recount_log::{DamagedRow, ReadResult as _, Readable, RowPut, RowRepair, Store};
 
 use crate::Error;
 use crate::ground::rows::deletion;
@@ -22,6 +22,15 @@ pub(crate) async fn delete_rows(store: &dyn Store, deletions: Vec<RowPut>) -> Re
 pub(crate) async fn is_damaged(store: &dyn Store, space: &str, key: &str) -> Result<bool, Error> {
     let damaged = store.damaged_rows().await?;
     Ok(damaged.iter().any(|row| row.space == space.as_bytes() && row.key == key.as_bytes()))
+}
+
+/// Whether a row exists, readable or not.
+pub(crate) async fn exists(store: &dyn Store, space: &str, key: &str) -> Result<bool, Error> {
+    match store.row(space, key).await.readable()? {
+        Readable::Whole(row) => Ok(row.is_some()),
+        Readable::Damaged(_) if is_damaged(store, space, key).await? => Ok(true),
+        Readable::Damaged(fault) => Err(fault.into()),
+    }
 }
 
 /// Deletes those of these rows that are damaged. Returns whether there was any.

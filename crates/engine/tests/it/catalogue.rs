@@ -38,8 +38,8 @@ async fn listed(engine: &Engine, status: Option<&str>, limit: usize) -> Vec<Stri
         let query = ListQuery { after, limit, status: status.map(str::to_owned) };
         let page = engine.read().list_approvals(&query).await.unwrap();
         ids.extend(page.items.into_iter().map(|row| row.id.to_string()));
-        after = page.next;
-        if !page.has_more {
+        after = page.end.next;
+        if !page.end.has_more {
             return ids;
         }
     }

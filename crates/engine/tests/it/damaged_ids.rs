@@ -97,17 +97,17 @@ impl Fixture {
             },
             "record.once" => engine.write().claim_request(&self.idempotency).await.map(drop),
             "catalogue.artifacts_listed" => {
-                named(read.list_artifacts(&query(), &filter(None, None), &all).await?.damaged)
+                named(read.list_artifacts(&query(), &filter(None, None), &all).await?.end.damaged)
             }
             "catalogue.run_artifacts" => {
-                named(read.list_artifacts(&query(), &filter(Some(self.run), None), &all).await?.damaged)
+                named(read.list_artifacts(&query(), &filter(Some(self.run), None), &all).await?.end.damaged)
             }
             "catalogue.task_artifacts" => {
-                named(read.list_artifacts(&query(), &filter(None, Some(self.task)), &all).await?.damaged)
+                named(read.list_artifacts(&query(), &filter(None, Some(self.task)), &all).await?.end.damaged)
             }
-            "catalogue.approvals_listed" => named(read.list_approvals(&query()).await?.damaged),
-            "catalogue.clarifications_listed" => named(read.list_clarifications(&query()).await?.damaged),
-            "catalogue.handoffs_listed" => named(read.list_handoffs(&query()).await?.damaged),
+            "catalogue.approvals_listed" => named(read.list_approvals(&query()).await?.end.damaged),
+            "catalogue.clarifications_listed" => named(read.list_clarifications(&query()).await?.end.damaged),
+            "catalogue.handoffs_listed" => named(read.list_handoffs(&query()).await?.end.damaged),
             other => panic!("no reader for {other}"),
         }
     }
@@ -219,5 +219,5 @@ async fn a_list_names_an_unreadable_row_and_continues() {
     fixture.scene.reopen().await;
     let page = fixture.scene.engine.catalogue().list_runs(&query()).await.unwrap();
     assert_eq!(page.items.iter().map(|row| row.id.to_string()).collect::<Vec<_>>(), [other.to_string()]);
-    assert_eq!(page.damaged, [format!("catalogue.runs/{key}")]);
+    assert_eq!(page.end.damaged, [format!("catalogue.runs/{key}")]);
 }

@@ -19,10 +19,10 @@ async fn runs(scene: &Scene, session: SessionId) -> Vec<String> {
     loop {
         let page = scene.engine.catalogue().list_session_runs(session, &query).await.unwrap();
         found.extend(page.items.into_iter().map(|row| row.id.to_string()));
-        if !page.has_more {
+        if !page.end.has_more {
             return found;
         }
-        query.after = page.next;
+        query.after = page.end.next;
     }
 }
 
