@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::pages::gather_all;
-use crate::render::damage::damage_words;
+use crate::render::gap::damage_words;
 use crate::render::{clean, count};
 
 /// Verify that runs are complete and unaltered
@@ -71,7 +71,7 @@ impl Verify {
             Some(run) => vec![run],
             None if self.all => {
                 let fetch = async |listing| asking.client.list_runs(&listing).await;
-                let runs = gather_all(fetch, &mut |row| drop(damaged_rows.insert(row))).await?;
+                let runs = gather_all(fetch, &mut |row| damaged_rows.extend([row])).await?;
                 runs.into_iter().map(|run| run.id).collect()
             }
             None => Vec::new(),
