@@ -57,6 +57,7 @@ mod pending_rows;
 mod pool;
 mod quick;
 mod reading;
+mod record_format;
 mod reserve;
 mod restore;
 mod rows;
@@ -89,6 +90,7 @@ pub mod stored {
         Change, FeedSpan, NO_STREAM, Slot, changes_of, chunk_ranges, group_is_sound, group_slots,
         index_is_sound, position, spans_of_feed,
     };
+    pub use crate::record_format::{Column, columns, local_bytes, varint};
     pub use crate::rows::sum as row_sum;
 }
 

@@ -6,9 +6,9 @@
 
 use recount_log::Tail;
 use recount_log::chain::ChainValue;
-use recount_log_sqlite::stored::{self, Change, FeedSpan, Slot};
+use recount_log_sqlite::stored::{self, Change, Column, FeedSpan, Slot};
 
-use super::cells::{CellPlace, StoredRow, Value};
+use super::cells::{CellPlace, StoredRow};
 
 /// A row of one of the store's tables.
 pub(super) enum ClassifiedRow {
@@ -88,10 +88,11 @@ pub(super) struct NewRow {
     pub(super) value: Option<(u64, Vec<u8>)>,
 }
 
-pub(super) fn classify(row: StoredRow) -> ClassifiedRow {
-    use Value::{Bytes, Null, Number, Text};
-    let StoredRow { place, number, values } = row;
-    match (number, &values[..]) {
+pub(super) fn classify(row: &StoredRow) -> ClassifiedRow {
+    use Column::{Bytes, Null, Number, Text};
+    let Some(columns) = row.columns() else { return ClassifiedRow::Damaged };
+    let place = row.place;
+    match (row.number, &columns[..]) {
         (Some(id), [Null, Text(key), Number(next), Number(last), Bytes(head), rest @ ..]) => {
             or_damaged(stream(id, key, [*next, *last], head, rest).map(ClassifiedRow::Stream))
         }
@@ -140,12 +141,18 @@ fn or_damaged(found: Option<ClassifiedRow>) -> ClassifiedRow {
     found.unwrap_or(ClassifiedRow::Damaged)
 }
 
-fn stream(id: i64, key: &[u8], [next, last]: [i64; 2], head: &[u8], rest: &[Value]) -> Option<StreamRow> {
+fn stream(
+    id: i64,
+    key: &[u8],
+    [next, last]: [i64; 2],
+    head: &[u8],
+    rest: &[Column<'_>],
+) -> Option<StreamRow> {
     // Schema 1 had no more columns.
     let (first, start, erased) = match rest {
         [] => (0, None, false),
-        [Value::Number(first), Value::Null, Value::Number(erased), ..] => (*first, None, *erased != 0),
-        [Value::Number(first), Value::Bytes(start), Value::Number(erased), ..] => {
+        [Column::Number(first), Column::Null, Column::Number(erased), ..] => (*first, None, *erased != 0),
+        [Column::Number(first), Column::Bytes(start), Column::Number(erased), ..] => {
             (*first, Some(chain(start)?), *erased != 0)
         }
         _ => return None,
@@ -162,7 +169,7 @@ fn chunk(
     [first, records, position]: [i64; 3],
     start: &[u8],
     [index, positions]: [&[u8]; 2],
-    events: &Value,
+    events: &Column<'_>,
 ) -> Option<ChunkRow> {
     let (joined, is_text) = joined(events)?;
     let ranges = stored::chunk_ranges(index, is_text, joined)?;
@@ -179,7 +186,7 @@ fn chunk(
     Some(ChunkRow { place, stream, first_sequence: unsigned(first)?, start: chain(start)?, records })
 }
 
-fn group(place: CellPlace, first: i64, records: i64, index: &[u8], events: &Value) -> Option<GroupRow> {
+fn group(place: CellPlace, first: i64, records: i64, index: &[u8], events: &Column<'_>) -> Option<GroupRow> {
     let (joined, is_text) = joined(events)?;
     let slots = stored::group_slots(index, is_text, joined, unsigned(records)?)?;
     (!slots.is_empty() && first > 0).then_some(())?;
@@ -209,21 +216,21 @@ fn changes(commit: i64, first_needed: i64, packed: &[u8]) -> Option<ClassifiedRo
 }
 
 /// Before schema 5 rows had no checksum; then a changed row cannot be recognised.
-fn row_of(space: &[u8], key: &[u8], version: i64, value: &[u8], rest: &[Value]) -> Option<NewRow> {
+fn row_of(space: &[u8], key: &[u8], version: i64, value: &[u8], rest: &[Column<'_>]) -> Option<NewRow> {
     let version = unsigned(version).filter(|version| *version > 0)?;
     let (space, key) = (text(space)?, text(key)?);
     let is_sound = match rest {
         [] => true,
-        [Value::Number(sum), ..] => *sum == stored::row_sum(&space, &key, version, value),
+        [Column::Number(sum), ..] => *sum == stored::row_sum(&space, &key, version, value),
         _ => false,
     };
     is_sound.then(|| NewRow { commit: 0, space, key, value: Some((version, value.to_vec())) })
 }
 
-fn joined(events: &Value) -> Option<(&[u8], bool)> {
+fn joined<'r>(events: &Column<'r>) -> Option<(&'r [u8], bool)> {
     match events {
-        Value::Text(bytes) => Some((bytes, true)),
-        Value::Bytes(bytes) => Some((bytes, false)),
+        Column::Text(bytes) => Some((bytes, true)),
+        Column::Bytes(bytes) => Some((bytes, false)),
         _ => None,
     }
 }
@@ -244,18 +251,18 @@ fn unsigned(number: i64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn is_row(version: i64, value: &[u8], rest: &[Value]) -> bool {
+    fn is_row(version: i64, value: &[u8], rest: &[Column<'_>]) -> bool {
         row_of(b"records", b"token/1", version, value, rest).is_some()
     }
 
     #[test]
     fn a_row_that_does_not_fit_its_checksum_is_damaged() {
-        let sum = Value::Number(stored::row_sum("records", "token/1", 3, b"{\"scopes\":[\"read\"]}"));
+        let sum = Column::Number(stored::row_sum("records", "token/1", 3, b"{\"scopes\":[\"read\"]}"));
         let fits = std::slice::from_ref(&sum);
         assert!(is_row(3, b"{\"scopes\":[\"read\"]}", fits));
         assert!(!is_row(3, b"{\"scopes\":[\"admin\"]}", fits), "it is still JSON");
         assert!(!is_row(2, b"{\"scopes\":[\"read\"]}", fits), "the version is covered");
-        assert!(!is_row(3, b"{\"scopes\":[\"read\"]}", &[Value::Null]), "the sum is missing");
+        assert!(!is_row(3, b"{\"scopes\":[\"read\"]}", &[Column::Null]), "the sum is missing");
         assert!(is_row(3, b"anything", &[]), "rows of before schema 5 have none");
     }
 }

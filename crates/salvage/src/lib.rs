@@ -347,7 +347,7 @@ impl FoundContent {
             }
             for row in page.rows {
                 let number = row.number;
-                self.take(classify(row), number, claim);
+                self.take(classify(&row), number, claim);
             }
         }
     }
@@ -546,7 +546,7 @@ fn show(
             ))
         };
         let row = row_at(image, piece.place).ok_or_else(changed)?;
-        match classify(row) {
+        match classify(&row) {
             ClassifiedRow::Chunk(chunk) => {
                 for (sequence, (position, bytes)) in (chunk.first_sequence..).zip(&chunk.records) {
                     if wanted.contains(&sequence) {
