@@ -204,13 +204,7 @@ impl AdminHandle {
         let (index, prefix) = target.runs();
         let mut erased = 0;
         loop {
-            let range = RowRange {
-                space: index.into(),
-                prefix: prefix.as_str().into(),
-                after: None,
-                backwards: false,
-                limit: limits::ERASE_PAGE,
-            };
+            let range = RowRange::first(index, prefix.as_str(), limits::ERASE_PAGE);
             let WholeRows { rows: page, damaged } = self.ground().store().whole_rows(range).await?;
             if page.is_empty() {
                 // Damaged index rows of readable runs were deleted with these runs.
@@ -250,13 +244,7 @@ impl AdminHandle {
     /// during the deletion.
     async fn delete_secrets(&self, session: SessionId) -> Result<(), Error> {
         loop {
-            let range = RowRange {
-                space: rows::SEALED.into(),
-                prefix: rows::sealed_of_session(session).into(),
-                after: None,
-                backwards: false,
-                limit: limits::ERASE_PAGE,
-            };
+            let range = RowRange::first(rows::SEALED, rows::sealed_of_session(session), limits::ERASE_PAGE);
             let page = self.ground().store().rows(range).await?;
             if page.is_empty() {
                 return Ok(());

@@ -185,13 +185,7 @@ pub(crate) async fn own_open(
     store: &dyn Store,
     after: &mut Option<Arc<str>>,
 ) -> Result<Option<Vec<RunId>>, Error> {
-    let range = RowRange {
-        space: rows::OWN_OPEN.into(),
-        prefix: "".into(),
-        after: after.take(),
-        backwards: false,
-        limit: limits::TIMER_PAGE,
-    };
+    let range = RowRange { after: after.take(), ..RowRange::first(rows::OWN_OPEN, "", limits::TIMER_PAGE) };
     let page = store.whole_rows(range).await?.rows;
     let Some(last) = page.last() else { return Ok(None) };
     *after = Some(last.key.clone());

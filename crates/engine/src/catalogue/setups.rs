@@ -107,13 +107,11 @@ impl CatalogueHandle {
     /// The seed messages of a session.
     #[boxed]
     pub async fn seed(&self, session: SessionId) -> Result<Vec<Json>, Error> {
-        let range = RowRange {
-            space: rows::SEEDS.into(),
-            prefix: rows::within(session).into(),
-            after: None,
-            backwards: false,
-            limit: limits::SEED_BYTES_MAX / limits::SEED_ROW_BYTES + 1,
-        };
+        let range = RowRange::first(
+            rows::SEEDS,
+            rows::within(session),
+            limits::SEED_BYTES_MAX / limits::SEED_ROW_BYTES + 1,
+        );
         let parts = self.ground().store().rows(range).await?;
         if parts.is_empty() {
             return Ok(Vec::new());

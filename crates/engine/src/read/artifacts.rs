@@ -50,13 +50,7 @@ impl ReadHandle {
     /// upload becomes an artifact of its run. An unused upload is found as an upload.
     #[boxed]
     pub async fn find_artifacts(&self, id: &ForeignId) -> Result<Vec<FoundArtifact>, Error> {
-        let range = RowRange {
-            space: rows::ARTIFACTS.into(),
-            prefix: rows::within(id).into(),
-            after: None,
-            backwards: false,
-            limit: limits::ARTIFACT_NAMESAKES_MAX,
-        };
+        let range = RowRange::first(rows::ARTIFACTS, rows::within(id), limits::ARTIFACT_NAMESAKES_MAX);
         let mut found = Vec::new();
         for row in self.ground().store().rows(range).await? {
             let row: ArtifactRow = read_row(rows::ARTIFACTS, &row.key, &row.value)?;
@@ -205,13 +199,8 @@ impl ReadHandle {
         if row.kind != PATCH {
             return Ok(row);
         }
-        let range = RowRange {
-            space: rows::ARTIFACT_CHANGES.into(),
-            prefix: rows::within(&row.id).into(),
-            after: None,
-            backwards: false,
-            limit: limits::ARTIFACT_CHANGES_MAX,
-        };
+        let range =
+            RowRange::first(rows::ARTIFACT_CHANGES, rows::within(&row.id), limits::ARTIFACT_CHANGES_MAX);
         let mut changes: Vec<ArtifactChange> = Vec::new();
         for change in self.ground().store().rows(range).await? {
             let change: ArtifactChange = read_row(rows::ARTIFACT_CHANGES, &change.key, &change.value)?;

@@ -75,13 +75,7 @@ impl ReadHandle {
     /// In older stores two runs may use one id: returns the first pending prompt, otherwise the last one.
     async fn find_prompt<T: PromptRow>(&self, id: &ForeignId) -> Result<Option<T>, Error> {
         let space = rows::prompts(T::KIND).each;
-        let range = RowRange {
-            space: space.into(),
-            prefix: rows::prompt_prefix(id).into(),
-            after: None,
-            backwards: false,
-            limit: limits::PROMPT_NAMESAKES_MAX,
-        };
+        let range = RowRange::first(space, rows::prompt_prefix(id), limits::PROMPT_NAMESAKES_MAX);
         let mut last = None;
         for row in self.ground().store().rows(range).await? {
             let row: T = read_row(space, &row.key, &row.value)?;

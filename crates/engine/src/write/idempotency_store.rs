@@ -104,13 +104,8 @@ impl WriteHandle {
     /// Deletes a few expired keys, more than one for each new key. A key that is in use is deleted by a later call.
     async fn expired_rows(&self) -> Result<Vec<RowPut>, Error> {
         let now = self.ground().world.clock.now_ms();
-        let range = RowRange {
-            space: rows::IDEMPOTENCY_KEYS_DUE.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: limits::IDEMPOTENCY_KEYS_DELETED_AT_A_TIME,
-        };
+        let range =
+            RowRange::first(rows::IDEMPOTENCY_KEYS_DUE, "", limits::IDEMPOTENCY_KEYS_DELETED_AT_A_TIME);
         let mut deletions = Vec::new();
         // An unreadable one does not block the expiry of others.
         for due in self.ground().store().whole_rows(range).await?.rows {

@@ -355,13 +355,7 @@ impl Writer {
     async fn delete_all(&self, space: &str) -> Result<(), Error> {
         let store = self.context.ground.store();
         loop {
-            let range = RowRange {
-                space: space.into(),
-                prefix: format!("{}/", self.run).into(),
-                after: None,
-                backwards: false,
-                limit: limits::ERASE_ROWS_MAX,
-            };
+            let range = RowRange::first(space, format!("{}/", self.run), limits::ERASE_ROWS_MAX);
             let page = store.rows(range).await?;
             if page.is_empty() {
                 return Ok(());

@@ -94,8 +94,7 @@ async fn delete_catalogue(store: &MemoryStore) {
         "deadlines",
     ] {
         let space: Arc<str> = format!("catalogue.{space}").into();
-        let all =
-            RowRange { space: space.clone(), prefix: "".into(), after: None, backwards: false, limit: 1000 };
+        let all = RowRange::first(&space, "", 1000);
         let rows = store.rows(all).await.unwrap().into_iter();
         let rows =
             rows.map(|row| RowPut { space: space.clone(), key: row.key, guard: Guard::Any, value: None });

@@ -114,13 +114,7 @@ impl Fixture {
 
     /// Rewrites each row of a space, without the engine.
     async fn rewrite(&self, space: &str, change: impl Fn(&str, Value) -> Value) -> Vec<(String, Bytes)> {
-        let range = RowRange {
-            space: space.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: usize::MAX,
-        };
+        let range = RowRange::first(space, "", usize::MAX);
         let before = self.scene.store.rows(range).await.unwrap();
         assert!(!before.is_empty(), "{space} has no row");
         for row in &before {

@@ -47,13 +47,7 @@ async fn scene() -> (Scene, SessionId, [RunId; 3]) {
 }
 
 async fn erasing(scene: &Scene) -> usize {
-    let range = RowRange {
-        space: "record.erasing".into(),
-        prefix: "".into(),
-        after: None,
-        backwards: false,
-        limit: 9,
-    };
+    let range = RowRange::first("record.erasing", "", 9);
     scene.disk.store().rows(range).await.unwrap().len()
 }
 

@@ -59,9 +59,7 @@ fn row(key: &str, value: &[u8]) -> Append {
 }
 
 fn count_rows(store: &SqliteStore) -> usize {
-    let (space, prefix) = ("space".into(), "".into());
-    let range = RowRange { space, prefix, after: None, backwards: false, limit: usize::MAX };
-    block_on(store.rows(range)).unwrap().len()
+    block_on(store.rows(RowRange::first("space", "", usize::MAX))).unwrap().len()
 }
 
 /// The random numbers of SplitMix64, which depend only on the seed.

@@ -115,13 +115,7 @@ impl WriteHandle {
     /// The expiry rows, oldest first. Damaged ones are skipped, so that they block neither uploads nor the expiry of
     /// others.
     async fn uploads_due(&self, limit: usize) -> Result<Vec<recount_log::Row>, Error> {
-        let range = RowRange {
-            space: rows::UPLOADS_DUE.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit,
-        };
+        let range = RowRange::first(rows::UPLOADS_DUE, "", limit);
         Ok(self.ground().store().whole_rows(range).await?.rows)
     }
 
