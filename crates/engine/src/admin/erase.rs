@@ -14,7 +14,7 @@ use crate::ground::error::{damaged_row, session_erased, task_erased};
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::deletion;
-use crate::write::damaged_rows::{delete_rows, exists, is_damaged};
+use crate::write::damaged_rows::{delete_all, delete_rows, exists, is_damaged};
 use crate::write::request::{CommandWithRows, Erase, SubmitWithRows};
 use crate::{ErasureRecord, Error, ListQuery, RunOwner, RunRow, limits};
 
@@ -221,7 +221,9 @@ impl AdminHandle {
             }
         }
         if let DeletionTarget::Session(session) = target {
-            self.delete_secrets(session).await?;
+            // Most sealed values were deleted with the setup; some may have been set during the deletion.
+            let prefix = rows::sealed_of_session(session);
+            delete_all(self.ground().store(), rows::SEALED, &prefix, limits::ERASE_PAGE).await?;
         }
         self.write().delete_stored_responses().await?;
         if let Some(performer) = self.work().performer() {
@@ -238,20 +240,6 @@ impl AdminHandle {
         }
         delete_rows(self.ground().store(), rows).await?;
         Ok(erased)
-    }
-
-    /// Deletes the sealed values of a session. Most were deleted with the setup; this deletes values that were set
-    /// during the deletion.
-    async fn delete_secrets(&self, session: SessionId) -> Result<(), Error> {
-        loop {
-            let range = RowRange::first(rows::SEALED, rows::sealed_of_session(session), limits::ERASE_PAGE);
-            let page = self.ground().store().rows(range).await?;
-            if page.is_empty() {
-                return Ok(());
-            }
-            let rows = page.into_iter().map(|row| rows::delete(rows::SEALED, row.key)).collect();
-            self.ground().store().append(deletion(rows)).await?;
-        }
     }
 
     async fn erase_run(&self, run: RunId, by: &str, reason: &str) -> Result<(), Error> {

@@ -2,10 +2,10 @@
 //!
 //! It must not know the purpose of rows.
 
-use recount_log::{DamagedRow, ReadResult as _, Readable, RowPut, RowRepair, Store};
+use recount_log::{DamagedRow, ReadResult as _, Readable, RowPut, RowRange, RowRepair, Store};
 
 use crate::Error;
-use crate::ground::rows::deletion;
+use crate::ground::rows::{self, deletion};
 
 /// Deletes rows, damaged or not.
 pub(crate) async fn delete_rows(store: &dyn Store, deletions: Vec<RowPut>) -> Result<(), Error> {
@@ -15,6 +15,23 @@ pub(crate) async fn delete_rows(store: &dyn Store, deletions: Vec<RowPut>) -> Re
             Ok(())
         }
         taken => taken.map(drop),
+    }
+}
+
+/// Deletes all rows of a space whose keys begin with a prefix, page by page.
+pub(crate) async fn delete_all(
+    store: &dyn Store,
+    space: &str,
+    prefix: &str,
+    page: usize,
+) -> Result<(), Error> {
+    loop {
+        let found = store.rows(RowRange::first(space, prefix, page)).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let rows = found.into_iter().map(|row| rows::delete(space, row.key)).collect();
+        store.append(deletion(rows)).await?;
     }
 }
 

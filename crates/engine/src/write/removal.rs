@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use recount_event::{Code, RunId, TaskId};
-use recount_log::{End, ReadBound, ReadResult as _, RowPut, RowRange};
+use recount_log::{End, ReadBound, ReadResult as _, RowPut};
 use recount_run::Command;
 
 use crate::catalogue::artifact_rows::{ArtifactRemoval, artifact_deletions, blob_of, removal_rows};
@@ -20,7 +20,7 @@ use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::deletion;
 use crate::ground::{journal, rows};
 use crate::write::contribution::{Contribution, PendingReply, Removal};
-use crate::write::damaged_rows::delete_damaged_rows;
+use crate::write::damaged_rows::{delete_all, delete_damaged_rows};
 use crate::write::listed_rows::{ListedRow, Relations, listed, relations};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
@@ -176,7 +176,7 @@ impl Writer {
             return Err(run_erased(self.run));
         }
         for space in [rows::PRODUCERS, rows::SEALED] {
-            self.delete_all(space).await?;
+            delete_all(store, space, &format!("{}/", self.run), limits::ERASE_ROWS_MAX).await?;
         }
         self.forget_allowances(store, self.run).await?;
         let task = relations.task;
@@ -349,19 +349,5 @@ impl Writer {
         let pruned = pruned_up_to(self.context.ground.store()).await?;
         let key = rows::PRUNED_LAST;
         Ok((position > pruned).then(|| rows::put(rows::PRUNED, key, recount_log::Guard::Any, &position)))
-    }
-
-    /// Deletes all rows of a space whose keys start with the run.
-    async fn delete_all(&self, space: &str) -> Result<(), Error> {
-        let store = self.context.ground.store();
-        loop {
-            let range = RowRange::first(space, format!("{}/", self.run), limits::ERASE_ROWS_MAX);
-            let page = store.rows(range).await?;
-            if page.is_empty() {
-                return Ok(());
-            }
-            let rows = page.into_iter().map(|row| rows::delete(space, row.key)).collect();
-            store.append(deletion(rows)).await?;
-        }
     }
 }
