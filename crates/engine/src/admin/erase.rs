@@ -14,8 +14,8 @@ use crate::ground::error::{damaged_row, session_erased, task_erased};
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::deletion;
-use crate::write::damaged_rows::{delete_all, delete_rows, exists, is_damaged};
 use crate::write::request::{CommandWithRows, Erase, SubmitWithRows};
+use crate::write::row_deletions::{delete_all, delete_rows, exists, is_damaged};
 use crate::{ErasureRecord, Error, ListQuery, RunOwner, RunRow, limits};
 
 /// What is deleted together with its runs.

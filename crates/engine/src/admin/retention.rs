@@ -17,8 +17,8 @@ use crate::ground::error::run_erased;
 use crate::ground::journal::stream_of;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::write::damaged_rows::delete_rows;
 use crate::write::request::{Prune, PruneRows};
+use crate::write::row_deletions::delete_rows;
 use crate::{Error, IdempotencyKey, KeyedReply, Pin, Pruned, RequestResult, RunRow, limits};
 
 /// How much is stored. A limit that is not set prunes nothing.

@@ -20,11 +20,11 @@ use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::deletion;
 use crate::ground::{journal, rows};
 use crate::write::contribution::{Contribution, PendingReply, Removal};
-use crate::write::damaged_rows::{delete_all, delete_damaged_rows};
 use crate::write::listed_rows::{ListedRow, Relations, listed, relations};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
 use crate::write::request::{Erase, Prune, ReplyTo};
+use crate::write::row_deletions::{delete_all, delete_damaged_rows};
 use crate::write::writer::{Batch, Writer};
 use crate::{ArtifactRow, Error, Pruned, Tombstone, limits};
 
