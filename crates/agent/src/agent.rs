@@ -444,8 +444,7 @@ fn is_missing(error: &Error) -> bool {
 
 fn damaged(run: RunId, sequences: Option<RangeInclusive<u64>>, message: String) -> Error {
     let damage = Damage { stream: Some(run.to_string().into()), sequences, positions: None };
-    let damage = Some(Box::new(damage));
-    Error::Failed(Failure { code: Code::RunDamaged, message, retry_after: None, damage })
+    Failure { damage: Some(Box::new(damage)), ..Failure::new(Code::RunDamaged, message) }.into()
 }
 
 /// Adds the run to a read error: the store may not know whose events are damaged.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use recount_engine::{Engine, Error};
+use recount_engine::{Engine, Error, ReadResult as _};
 use recount_event::family::gap::WorkspaceRemoved;
 use recount_event::{Payload, time};
 use recount_run::Command;
@@ -31,12 +31,9 @@ impl Agent {
         };
         let mut removed_count = 0;
         for unused in found {
-            match self.is_in_use(engine, &unused).await {
-                Ok(false) => {}
-                Ok(true) => continue,
-                // The state of a damaged run is unknown, so its copy stays. Others are still deleted.
-                Err(error) if error.is_damage() => continue,
-                Err(error) => return Err(error),
+            // The state of an unreadable run is unknown, so its copy stays. Others are still deleted.
+            if self.is_in_use(engine, &unused).await.readable()?.whole().unwrap_or(true) {
+                continue;
             }
             let (workspaces, owner) = (self.workspaces().clone(), unused.owner.clone());
             let removed =

@@ -76,12 +76,13 @@ impl Gap {
             Gap::Damaged(_) => None,
         }
     }
-}
 
-impl DamagedRange {
-    /// The cursor of the last damaged event: where reading goes on after.
+    /// The cursor of the last missing event: where reading goes on after.
     pub fn last_cursor(&self) -> Option<u64> {
-        self.last_position.or(self.last_sequence)
+        match self {
+            Gap::Pruned { last_pruned_sequence, .. } => Some(*last_pruned_sequence),
+            Gap::Damaged(range) => range.last_position.or(range.last_sequence),
+        }
     }
 }
 

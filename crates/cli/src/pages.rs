@@ -16,6 +16,14 @@ pub(crate) struct ListPart<T> {
     pub(crate) next: Option<String>,
 }
 
+/// Reads a whole list, and passes each damaged row of it, once, to `damaged`.
+pub(crate) async fn gather_all<T>(
+    fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
+    damaged: &mut dyn FnMut(String),
+) -> Result<Vec<T>, Failure> {
+    Ok(read_pages(fetch, None, usize::MAX, &Listing::default(), damaged).await?.items)
+}
+
 /// Reads up to `count_max` items.
 pub(crate) async fn gather<T>(
     fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
@@ -33,15 +41,24 @@ pub(crate) async fn collect<T>(
     count_max: usize,
     filter: &Listing,
 ) -> Result<ListPart<T>, Failure> {
+    let mut name = |row: String| note(&format!("damaged and not listed: {}", clean::line(&row)));
+    read_pages(fetch, after, count_max, filter, &mut name).await
+}
+
+async fn read_pages<T>(
+    fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
+    after: Option<String>,
+    count_max: usize,
+    filter: &Listing,
+    damaged: &mut dyn FnMut(String),
+) -> Result<ListPart<T>, Failure> {
     let mut found = ListPart { items: Vec::new(), next: None };
-    let mut damaged = BTreeSet::new();
+    let mut named = BTreeSet::new();
     let mut after = after.map(serde_json::Value::String);
     while found.items.len() < count_max {
         let limit = Some((count_max - found.items.len()).clamp(1, LIST_LIMIT_MAX));
         let page = fetch(Listing { after: after.clone(), limit, ..filter.clone() }).await?;
-        for row in page.damaged.iter().filter(|row| damaged.insert((*row).clone())) {
-            note(&format!("damaged and not listed: {}", clean::line(row)));
-        }
+        page.damaged.into_iter().filter(|row| named.insert(row.clone())).for_each(&mut *damaged);
         let stuck = page.next == after;
         found.items.extend(page.data);
         found.next = match page.next.as_ref().filter(|_| page.has_more) {

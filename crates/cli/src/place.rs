@@ -1,18 +1,17 @@
 //! Where whole runs come from and go to: a server, or a data folder that no server holds. See [`Place`].
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use recount_client::export::Header;
 use recount_client::reply::Gap;
 use recount_client::{Client, ClientError, Listing};
-use recount_server::export::{Folder, ImportError};
+use recount_server::export::{Folder, FolderRuns, ImportError};
 
 use crate::failure::Failure;
-use crate::pages::gather;
+use crate::pages::gather_all;
 use crate::patience::Patience;
-use crate::render::damage::damage_words;
+use crate::render::gap::damage_words;
 
 pub(crate) enum Place {
     Server(Client, Patience),
@@ -20,13 +19,16 @@ pub(crate) enum Place {
 }
 
 /// The runs of a place.
+#[derive(Default)]
 pub(crate) struct Runs {
     /// Oldest first.
     pub(crate) ids: Vec<String>,
     /// How many are known to have been erased.
     pub(crate) erased: u64,
-    /// Rows of the server's list that are damaged, so that their runs are not among the ids.
-    pub(crate) damaged_rows: BTreeSet<String>,
+    /// Runs of a folder that cannot be read whole.
+    pub(crate) damaged: Vec<String>,
+    /// Sentences about what cannot be read, so that its runs are unknown.
+    pub(crate) unread: Vec<String>,
 }
 
 /// What became of a run that was to come in.
@@ -53,36 +55,22 @@ impl Place {
     pub(crate) async fn runs(&self) -> Result<Runs, Failure> {
         match self {
             Place::Server(client, patience) => {
-                let damaged_rows = RefCell::new(BTreeSet::new());
-                let fetch = async |listing: Listing| {
-                    let mut page = patience.read(async || client.list_runs(&listing).await).await?;
-                    damaged_rows.borrow_mut().extend(std::mem::take(&mut page.damaged));
-                    Ok(page)
-                };
-                let newest_first = gather(fetch, usize::MAX, None).await?;
+                let mut damaged_rows = BTreeSet::new();
+                let fetch =
+                    async |listing: Listing| patience.read(async || client.list_runs(&listing).await).await;
+                let newest_first = gather_all(fetch, &mut |row| damaged_rows.extend([row])).await?;
                 let ids = newest_first.into_iter().rev().map(|run| run.id).collect();
-                Ok(Runs { ids, erased: 0, damaged_rows: damaged_rows.into_inner() })
+                let unread = damaged_rows.iter().map(|row| {
+                    format!("the row {row} is damaged; if it belongs to a run, that run was skipped")
+                });
+                Ok(Runs { ids, unread: unread.collect(), ..Runs::default() })
             }
             Place::Folder(folder) => {
-                let (ids, erased) = folder.runs().await?;
-                Ok(Runs { ids, erased, damaged_rows: BTreeSet::new() })
+                let FolderRuns { ids, erased, damaged, unread } = folder.runs().await?;
+                let unread =
+                    unread.map(|unread| format!("{unread}; runs that are not listed here may be missing"));
+                Ok(Runs { ids, erased, damaged, unread: unread.into_iter().collect() })
             }
-        }
-    }
-
-    /// Runs of a damaged folder that cannot be read whole.
-    pub(crate) fn damaged(&self) -> &[String] {
-        match self {
-            Place::Server(..) => &[],
-            Place::Folder(folder) => folder.damaged(),
-        }
-    }
-
-    /// What cannot be read of a damaged folder, beyond the runs that are known to be damaged.
-    pub(crate) fn unread(&self) -> Option<String> {
-        match self {
-            Place::Server(..) => None,
-            Place::Folder(folder) => folder.unread(),
         }
     }
 

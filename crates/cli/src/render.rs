@@ -5,7 +5,7 @@
 
 mod account;
 pub(crate) mod chat;
-pub(crate) mod damage;
+pub(crate) mod gap;
 pub(crate) mod list;
 pub(crate) mod live;
 pub(crate) mod pulse;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use recount_api::problem::Problem;
-use recount_api::reply::{DamagedRange, Gap};
+use recount_api::reply::Gap;
 use recount_transport::limits::RETRY_MS;
 use recount_transport::sse::{Decoder, Frame};
 use reqwest::Response;
@@ -32,10 +32,8 @@ pub enum Until {
 pub enum TailItem {
     /// The next event, as the bytes that were stored.
     Event { cursor: u64, envelope: String },
-    /// Events that were pruned; what is left follows.
-    Gap { first: u64, last: u64 },
-    /// Events whose stored bytes are damaged; the readable ones follow.
-    Damaged(DamagedRange),
+    /// Events that were pruned or are damaged; the others follow.
+    Gap(Gap),
     /// Caught up with the server, once per connection. `cursor` is the last event returned, if any.
     CaughtUp { cursor: Option<u64> },
     /// The connection broke, or the server ended it with a reason; after the wait it is made again.
@@ -233,28 +231,18 @@ fn item_of(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Resu
             Ok(is_first.then_some(TailItem::CaughtUp { cursor: *cursor }))
         }
         Some("gap") => {
-            let gap: Gap =
+            let mut gap: Gap =
                 serde_json::from_str(&frame.data).map_err(|why| format!("a gap is malformed: {why}"))?;
-            let (first, last) = match gap {
-                Gap::Pruned { first_pruned_sequence, last_pruned_sequence } => {
-                    (first_pruned_sequence, last_pruned_sequence)
-                }
-                Gap::Damaged(damaged) => {
-                    let last = damaged.last_cursor().ok_or("a gap has no end")?;
-                    if cursor.is_some_and(|cursor| last <= cursor) {
-                        return Ok(None);
-                    }
-                    *cursor = Some(last);
-                    return Ok(Some(TailItem::Damaged(damaged)));
-                }
-            };
+            let last = gap.last_cursor().ok_or("a gap has no end")?;
             // After a connection that broke directly after it, it comes again.
             if cursor.is_some_and(|cursor| last <= cursor) {
                 return Ok(None);
             }
-            let first = first.max(cursor.map_or(0, |cursor| cursor + 1));
+            if let Gap::Pruned { first_pruned_sequence: first, .. } = &mut gap {
+                *first = (*first).max(cursor.map_or(0, |cursor| cursor + 1));
+            }
             *cursor = Some(last);
-            Ok(Some(TailItem::Gap { first, last }))
+            Ok(Some(TailItem::Gap(gap)))
         }
         // Nothing that was wanted up to here: after a break this is where it goes on.
         Some("position") => {

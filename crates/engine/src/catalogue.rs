@@ -46,7 +46,7 @@ pub use run_row::RunRow;
 pub use runs::RunFilter;
 pub use sessions::SessionRow;
 pub use setups::{Overrides, Setup, SetupRow};
-pub use table::{ListPage, ListQuery};
+pub use table::{ListPage, ListQuery, PageEnd};
 pub use tasks::{Budget, TaskRow};
 pub use tombstones::{ErasureRecord, Tombstone, tombstones};
 pub use uploads::UploadRow;

@@ -31,18 +31,19 @@ pub use admin::{
 pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attachment, Budget, Capabilities,
     CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, ErasureRecord, FileCall,
-    FilesFrom, FoundArtifact, HandoffRow, ListPage, ListQuery, OptionKind, OptionTarget, Overrides, Pin,
-    Profile, Profiles, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow, Setup, SetupRow,
-    SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue, tombstones,
+    FilesFrom, FoundArtifact, HandoffRow, ListPage, ListQuery, OptionKind, OptionTarget, Overrides, PageEnd,
+    Pin, Profile, Profiles, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow, Setup,
+    SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue,
+    tombstones,
 };
 pub use engine::{Engine, EngineInstance, RequestContext};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, RunOwner, Scope, Unacceptable};
 pub use read::{
-    ArtifactContent, ArtifactFilter, Delivery, Digest, EventFilter, Events, FeedPage, FeedRecords, Framing,
+    ArtifactContent, ArtifactFilter, Delivery, Digest, EventFilter, EventPage, Events, FeedRecords, Framing,
     LoggedOutput, Messages, OutputPieces, PatchAction, PatchBytes, PatchSet, ReadHandle, ReaderStats, RunEnd,
     SessionMessage, SessionTotals, SharedEvent, Subscription, TypePattern,
 };
-pub use recount_log::Damage;
+pub use recount_log::{Damage, MaybeDamage, ReadResult, Readable};
 pub use recount_redact::Redactor;
 pub use work::{
     ApplyTo, ChangeKind, ChangeState, Conflicts, FilesCheck, ForeignDecision, ForeignMcpCall, ForeignVerdict,

@@ -6,6 +6,7 @@
 pub(crate) mod artifacts;
 pub(crate) mod beginning;
 pub(crate) mod event_filter;
+mod event_page;
 mod feed;
 mod feed_records;
 pub(crate) mod follow;
@@ -27,7 +28,7 @@ pub(crate) mod subscribe;
 
 pub use artifacts::{ArtifactContent, ArtifactFilter};
 pub use event_filter::{EventFilter, TypePattern};
-pub use feed::FeedPage;
+pub use event_page::EventPage;
 pub use feed_records::FeedRecords;
 pub use follow::Events;
 pub use handle::ReadHandle;

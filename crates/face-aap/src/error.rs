@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use recount_engine::{Error, Redactor, Unacceptable};
+use recount_engine::{Error, MaybeDamage, Redactor, Unacceptable};
 use recount_event::Code;
 use serde::Serialize;
 
@@ -30,10 +30,6 @@ impl Refusal {
         Refusal { code, detail: detail.into(), retry_after: None, turn: None }
     }
 
-    pub(crate) fn is_damage(&self) -> bool {
-        matches!(self.code, Code::RunDamaged | Code::StoreCorrupt)
-    }
-
     /// Masks secrets, because many refusals repeat what was sent.
     pub(crate) fn masked(self, redactor: &Redactor) -> Self {
         Refusal { detail: redactor.quotes(&self.detail), ..self }
@@ -45,6 +41,12 @@ impl Refusal {
             turn_header::name(&mut response, turn);
         }
         response
+    }
+}
+
+impl MaybeDamage for Refusal {
+    fn is_damage(&self) -> bool {
+        matches!(self.code, Code::RunDamaged | Code::StoreCorrupt)
     }
 }
 

@@ -137,6 +137,6 @@ fn checked(draft: &Draft) -> Result<recount_event::Draft, Error> {
     door::draft(&draft.kind, &draft.data.to_string()).map_err(|why| {
         let message =
             format!("a hook was translated to an event of type {} that was refused: {why}", draft.kind);
-        Error::Failed(Failure { code: Code::Internal, message, retry_after: None, damage: None })
+        Failure::new(Code::Internal, message).into()
     })
 }

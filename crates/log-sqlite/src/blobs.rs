@@ -14,14 +14,14 @@ use recount_log::Fault;
 use recount_log::limits::BLOB_BYTES_MAX;
 
 use crate::fault::{FaultContext as _, corrupt};
-use crate::folder::{create_folder, private, sync_folder};
+use crate::folder::{blobs_in, create_folder, private, sync_folder};
 
 /// The name prefix of an incomplete file.
 const UNFINISHED: &str = "unfinished-";
 
 /// The folder of blobs. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Blobs {
+pub struct Blobs {
     root: PathBuf,
     counter: Arc<AtomicU64>,
 }
@@ -38,6 +38,11 @@ impl Blobs {
     /// Uses this folder; does not touch the disk.
     pub(crate) fn at(root: PathBuf) -> Self {
         Blobs { root, counter: Arc::default() }
+    }
+
+    /// The blobs of a data folder.
+    pub fn of(data_dir: &Path) -> Self {
+        Blobs::at(blobs_in(data_dir))
     }
 
     /// Creates the folder and removes unfinished files of an earlier process.
@@ -95,7 +100,7 @@ impl Blobs {
     }
 
     /// Whether a file of this name exists, correct or not.
-    pub(crate) fn exists(&self, hash: &str) -> bool {
+    pub fn exists(&self, hash: &str) -> bool {
         is_hash(hash) && self.path(hash).is_file()
     }
 
@@ -208,9 +213,9 @@ impl Blobs {
     }
 
     /// Copies every whole blob to another folder, and returns the names of damaged ones.
-    pub(crate) fn salvage_to(&self, other: &Blobs) -> Result<BlobsCopied, Fault> {
+    pub fn copy_sound_to(&self, other: &Blobs) -> Result<BlobsCopied, Fault> {
         other.prepare()?;
-        let mut salvaged = BlobsCopied::default();
+        let mut result = BlobsCopied::default();
         // A missing or unreadable folder has no blobs to copy; the rows that name blobs show the missing ones.
         let folders = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
         for file in folders.flat_map(|folder| std::fs::read_dir(folder.path())).flatten().flatten() {
@@ -218,14 +223,14 @@ impl Blobs {
             match self.get(&name) {
                 Ok(Some(bytes)) => {
                     other.put(&bytes)?;
-                    salvaged.copied += 1;
+                    result.copied += 1;
                 }
                 Ok(None) => {}
-                Err(_) => salvaged.damaged.push(name),
+                Err(_) => result.damaged.push(name),
             }
         }
-        salvaged.damaged.sort();
-        Ok(salvaged)
+        result.damaged.sort();
+        Ok(result)
     }
 
     fn path(&self, hash: &str) -> PathBuf {

@@ -135,7 +135,8 @@ fn check_kinds(folder: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(crate) fn database_in(folder: &Path) -> PathBuf {
+/// The database of a data folder.
+pub fn database_in(folder: &Path) -> PathBuf {
     folder.join(DATABASE)
 }
 
@@ -143,12 +144,22 @@ pub(crate) fn high_water_in(folder: &Path) -> PathBuf {
     folder.join(HIGH_WATER)
 }
 
-pub(crate) fn lock_in(folder: &Path) -> PathBuf {
-    folder.join(LOCK)
-}
-
 pub(crate) fn blobs_in(folder: &Path) -> PathBuf {
     folder.join(BLOBS)
+}
+
+/// Locks the folder without changing it, so that no server holds it. A folder without a lock file needs no lock.
+pub fn hold(data_dir: &Path) -> Result<Option<File>, Fault> {
+    let Ok(lock) = File::open(data_dir.join(LOCK)) else { return Ok(None) };
+    match lock.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {
+            let message =
+                format!("the data folder {} is in use by a server; stop that server", data_dir.display());
+            Err(Fault::new(FaultKind::Locked, Retry::Maybe, message))
+        }
+        // The file system has no locks, or the folder is read-only.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(lock)),
+    }
 }
 
 /// Creates an empty database file, readable by its owner only, unless it exists.

@@ -57,9 +57,10 @@ mod pending_rows;
 mod pool;
 mod quick;
 mod reading;
+mod record_format;
 mod reserve;
+mod restore;
 mod rows;
-pub mod salvage;
 mod schema;
 mod seal;
 mod seal_plan;
@@ -73,12 +74,25 @@ mod write_back;
 mod writer;
 mod writer_queue;
 
+pub use blobs::{Blobs, BlobsCopied};
+pub use folder::{database_in, hold};
 pub use marker::BACKUP_MARKER;
 pub use offline::{FolderCheck, SCHEMA, copy, glance, high_water, inspect, is_high_water_damaged, kept_logs};
 pub use options::{Durability, SqliteOptions};
 #[doc(hidden)]
 pub use reserve::ReserveGate;
+pub use restore::{RecordWriter, RestoredRow, restore};
 pub use store::SqliteStore;
+
+/// Decodes the columns of single rows, for programs that read the files without SQLite.
+pub mod stored {
+    pub use crate::packing::{
+        Change, FeedSpan, NO_STREAM, Slot, changes_of, chunk_ranges, group_is_sound, group_slots,
+        index_is_sound, position, spans_of_feed,
+    };
+    pub use crate::record_format::{Column, columns, local_bytes, varint};
+    pub use crate::rows::sum as row_sum;
+}
 
 /// The version of SQLite that is built in.
 pub fn sqlite_version() -> &'static str {

@@ -197,11 +197,11 @@ pub const FEED_ROW_RECORDS_MAX: usize = 1024;
 /// Bytes of chunks that one page of the feed caches; beyond it chunks are read again.
 pub const FEED_CHUNKS_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of records sealed at once while an older schema is migrated, or a store is salvaged.
+/// Bytes of records sealed at once while an older schema is migrated, or a store is restored.
 pub const MIGRATION_BATCH_BYTES: u64 = 4 << 20;
 
-/// Records written at once while a store is salvaged; what follows is written next.
-pub const SALVAGE_BATCH_RECORDS: u64 = 64 << 10;
+/// Records written at once while a store is restored; what follows is written next.
+pub const RESTORE_BATCH_RECORDS: u64 = 64 << 10;
 
 /// Pages that a backup copies between checks whether the store is closing.
 pub const BACKUP_STEP_PAGES: i32 = 1024;

@@ -20,19 +20,19 @@ pub(crate) struct PackedRecords {
 const REMOVED: &[u8] = b"null";
 
 /// The stream number of a removed record. Real numbers begin at 1.
-pub(crate) const NO_STREAM: i64 = 0;
+pub const NO_STREAM: i64 = 0;
 
 /// Where one record of a group is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Slot {
+pub struct Slot {
     /// The stream, or [`NO_STREAM`] for a removed record.
-    pub(crate) stream: i64,
-    pub(crate) sequence: u64,
-    pub(crate) range: Range<usize>,
+    pub stream: i64,
+    pub sequence: u64,
+    pub range: Range<usize>,
 }
 
 impl Slot {
-    pub(crate) fn is_removed(&self) -> bool {
+    pub fn is_removed(&self) -> bool {
         self.stream == NO_STREAM
     }
 }
@@ -123,7 +123,7 @@ pub(crate) fn group_index<'s>(
 
 /// The slots of a group's records, in order of position; `None` when the index is invalid or lists another number of
 /// records.
-pub(crate) fn group_slots(index: &[u8], text: bool, joined: &[u8], records: u64) -> Option<Vec<Slot>> {
+pub fn group_slots(index: &[u8], text: bool, joined: &[u8], records: u64) -> Option<Vec<Slot>> {
     let mut rest = index.get(SUM_BYTES..)?;
     let mut owners = Vec::new();
     let mut lengths = Vec::new();
@@ -149,7 +149,7 @@ pub(crate) fn group_slots(index: &[u8], text: bool, joined: &[u8], records: u64)
 
 /// Whether a group's index belongs to the group at this position. A group from before schema 5 has one sum, over its
 /// bytes alone; if that fits, both count as sound.
-pub(crate) fn index_is_sound(first_position: u64, text: bool, index: &[u8], joined: &[u8]) -> bool {
+pub fn index_is_sound(first_position: u64, text: bool, index: &[u8], joined: &[u8]) -> bool {
     let own = index_sum(first_position, text, index).to_bytes();
     index.get(PART_BYTES..SUM_BYTES) == Some(&own[..]) || has_old_sum(index, joined)
 }
@@ -175,7 +175,7 @@ pub(crate) fn group_streams(index: &[u8]) -> Vec<i64> {
 }
 
 /// Whether a group's bytes fit its index.
-pub(crate) fn group_is_sound(index: &[u8], joined: &[u8]) -> bool {
+pub fn group_is_sound(index: &[u8], joined: &[u8]) -> bool {
     index.get(..PART_BYTES) == Some(&content_sum(joined).to_bytes()[..]) || has_old_sum(index, joined)
 }
 
@@ -209,7 +209,8 @@ pub(crate) fn chunk_index(lengths: impl Iterator<Item = usize>) -> Vec<u8> {
     index
 }
 
-pub(crate) fn chunk_ranges(index: &[u8], text: bool, joined: &[u8]) -> Option<Vec<Range<usize>>> {
+/// Where the records of a chunk are in its joined bytes; `None` when the index does not fit them.
+pub fn chunk_ranges(index: &[u8], text: bool, joined: &[u8]) -> Option<Vec<Range<usize>>> {
     let mut rest = index;
     let mut lengths = Vec::new();
     while !rest.is_empty() {
@@ -225,7 +226,8 @@ pub(crate) fn positions(first: u64, positions: impl Iterator<Item = u64>) -> Vec
     positions.flat_map(|position| distance(position).to_be_bytes()).collect()
 }
 
-pub(crate) fn position(first: u64, packed: &[u8], place: usize) -> Option<u64> {
+/// The position of the record with this number in its chunk.
+pub fn position(first: u64, packed: &[u8], place: usize) -> Option<u64> {
     let bytes = packed.get(place.checked_mul(4)?..)?.first_chunk::<4>()?;
     first.checked_add(u32::from_be_bytes(*bytes).into())
 }
@@ -234,11 +236,11 @@ pub(crate) fn position(first: u64, packed: &[u8], place: usize) -> Option<u64> {
 
 /// Records of one stream at positions without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FeedSpan {
+pub struct FeedSpan {
     /// The stream, or [`NO_STREAM`] for a removed record.
-    pub(crate) stream: i64,
-    pub(crate) first_sequence: u64,
-    pub(crate) count: u64,
+    pub stream: i64,
+    pub first_sequence: u64,
+    pub count: u64,
 }
 
 pub(crate) fn feed_spans(spans: &[FeedSpan]) -> Vec<u8> {
@@ -251,7 +253,8 @@ pub(crate) fn feed_spans(spans: &[FeedSpan]) -> Vec<u8> {
     packed
 }
 
-pub(crate) fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<FeedSpan>> {
+/// Unpacks one row of the feed.
+pub fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<FeedSpan>> {
     let mut spans = Vec::new();
     while !packed.is_empty() {
         let stream = i64::try_from(take(&mut packed)?).ok()?;
@@ -264,11 +267,11 @@ pub(crate) fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<FeedSpan>> {
 
 /// The state of a row from one commit on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Change<'c> {
-    pub(crate) space: &'c str,
-    pub(crate) key: &'c str,
+pub struct Change<'c> {
+    pub space: &'c str,
+    pub key: &'c str,
     /// `None` for a deleted row.
-    pub(crate) row: Option<(u64, &'c [u8])>,
+    pub row: Option<(u64, &'c [u8])>,
 }
 
 /// Packs the changes of a commit: a sum, the number of the commit, the first one still needed, then for each change the
@@ -291,7 +294,7 @@ pub(crate) fn changes<'c>(number: u64, first_needed: u64, all: impl Iterator<Ite
 }
 
 /// Unpacks changes; `None` when they are altered or of another commit.
-pub(crate) fn changes_of(number: u64, first_needed: u64, packed: &[u8]) -> Option<Vec<Change<'_>>> {
+pub fn changes_of(number: u64, first_needed: u64, packed: &[u8]) -> Option<Vec<Change<'_>>> {
     let mut rest = packed.get(SUM_BYTES..)?;
     let is_sound = packed.get(..SUM_BYTES) == Some(&sum(rest)[..]);
     if !is_sound || take(&mut rest)? != number || take(&mut rest)? != first_needed {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::limits;
 use crate::packing;
+use crate::record_format::{Column, columns, local_bytes, varint};
 
 /// The mark of a page that is a leaf of a table.
 const TABLE_LEAF: u8 = 13;
@@ -88,89 +89,18 @@ struct Row<'p> {
     columns: Vec<Column<'p>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Column<'p> {
-    Null,
-    Number(i64),
-    Real,
-    /// Possibly only the beginning.
-    Bytes(&'p [u8]),
-    Text(&'p [u8]),
-}
-
 impl<'p> Row<'p> {
     fn at(page: &'p [u8], place: usize) -> Option<Self> {
         let mut rest = page.get(place..)?;
         let payload = usize::try_from(varint(&mut rest)?).ok()?;
         let id = varint(&mut rest)?;
-        let local = rest.get(..local_bytes(payload, page.len()))?;
-        let mut header = local;
-        let length = usize::try_from(varint(&mut header)?).ok()?;
-        let mut body = local.get(length..)?;
-        let mut types = local.get(local.len() - header.len()..length)?;
-        let mut columns = Vec::new();
-        while !types.is_empty() {
-            let kind = varint(&mut types)?;
-            let bytes = match kind {
-                0 | 8 | 9 => 0,
-                1..=4 => usize::try_from(kind).ok()?,
-                5 => 6,
-                6 | 7 => 8,
-                _ => usize::try_from(kind.checked_sub(12)? / 2).ok()?,
-            };
-            let (value, after) = body.split_at(bytes.min(body.len()));
-            body = after;
-            columns.push(match kind {
-                0 => Column::Null,
-                7 => Column::Real,
-                8 => Column::Number(0),
-                9 => Column::Number(1),
-                1..=6 => Column::Number(signed(value)),
-                _ if kind % 2 == 0 => Column::Bytes(value),
-                _ => Column::Text(value),
-            });
-        }
-        Some(Row { id, columns })
+        let local = rest.get(..local_bytes(payload, page.len(), true))?;
+        Some(Row { id, columns: columns(local, false)? })
     }
-}
-
-/// How many bytes of a row are on its page, by the file format.
-fn local_bytes(payload: usize, page: usize) -> usize {
-    let most = page.saturating_sub(35);
-    if payload <= most {
-        return payload;
-    }
-    let least = page.saturating_sub(12) * 32 / 255 - 23;
-    let local = least + (payload - least) % (page - 4);
-    if local <= most { local } else { least }
 }
 
 fn short(page: &[u8], place: usize) -> Option<usize> {
     Some(usize::from(u16::from_be_bytes([*page.get(place)?, *page.get(place + 1)?])))
-}
-
-fn signed(bytes: &[u8]) -> i64 {
-    let begin = if bytes.first().is_some_and(|first| first & 0x80 != 0) { -1 } else { 0 };
-    bytes.iter().fold(begin, |number, byte| number << 8 | i64::from(*byte))
-}
-
-/// SQLite's number of variable length: seven bits a byte, the ninth whole.
-fn varint(rest: &mut &[u8]) -> Option<i64> {
-    let mut number = 0_u64;
-    for place in 0..9 {
-        let (byte, after) = rest.split_first()?;
-        *rest = after;
-        if place == 8 {
-            number = number << 8 | u64::from(*byte);
-        } else {
-            number = number << 7 | u64::from(byte & 0x7f);
-            if byte & 0x80 != 0 {
-                continue;
-            }
-        }
-        return Some(number.cast_signed());
-    }
-    None
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub(crate) fn delete_row(connection: &Connection, space: &str, key: &str) -> Res
 }
 
 /// The checksum of a row.
-pub(crate) fn sum(space: &str, key: &str, version: u64, value: &[u8]) -> i64 {
+pub fn sum(space: &str, key: &str, version: u64, value: &[u8]) -> i64 {
     Sum::of("rows").bytes(space.as_bytes()).bytes(key.as_bytes()).number(version).bytes(value).column()
 }
 

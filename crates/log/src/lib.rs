@@ -27,12 +27,14 @@ mod fault;
 mod forward;
 pub mod limits;
 mod memory;
+mod readable;
 mod store;
 mod values;
 
 pub use admit::admit_blob;
 pub use fault::{AppendError, Damage, DropReason, DroppedEnd, Fault, FaultKind, Retry};
 pub use memory::MemoryStore;
+pub use readable::{MaybeDamage, ReadResult, Readable};
 pub use store::{Answer, Observer, Store};
 pub use values::*;
 

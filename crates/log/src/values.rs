@@ -216,6 +216,13 @@ pub struct RowRange {
     pub limit: usize,
 }
 
+impl RowRange {
+    /// The first rows whose keys begin with a prefix.
+    pub fn first(space: &str, prefix: impl Into<Arc<str>>, limit: usize) -> Self {
+        RowRange { space: space.into(), prefix: prefix.into(), after: None, backwards: false, limit }
+    }
+}
+
 /// A stored row whose bytes are not those that were written: space, key or value, which is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedRow {

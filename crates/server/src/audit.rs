@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use recount_engine::{BatchId, Engine, Error, ListQuery, NewRun, Redactor};
+use recount_engine::{BatchId, Engine, Error, ListQuery, NewRun, ReadResult as _, Redactor};
 use recount_event::door::draft;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId};
@@ -280,30 +280,20 @@ pub(crate) fn folder(data: &Path) -> std::path::PathBuf {
 /// Ends the runs of starts that had no shutdown. Damaged runs stay as they are.
 async fn end_unfinished_runs(engine: &Engine) -> Result<(), Error> {
     let active = ListQuery { after: None, limit: limits::AUDIT_RUNS_LEFT_MAX, status: None };
-    let rows = match engine.catalogue().list_runs(&active).await {
-        Err(error) if error.is_damage() => {
-            tracing::error!(target: "audit", %error, "cannot list unfinished runs of the audit trail");
-            return Ok(());
-        }
-        rows => rows?.items,
-    };
-    for row in rows {
+    let listed = engine.catalogue().list_runs(&active).await.readable()?;
+    let listed = listed.whole_or(|error| {
+        tracing::error!(target: "audit", %error, "cannot list unfinished runs of the audit trail");
+    });
+    for row in listed.into_iter().flat_map(|listed| listed.items) {
         if row.ended_at.is_some() {
             continue;
         }
         let message = "the server exited without a shutdown: it was killed, or the machine stopped";
         let failed = json!({"code": "server_died", "message": message, "retriable": false});
-        match ingest(engine, row.id, SUCCESSOR, 0, &[("run.failed", failed)]).await {
-            Err(error) if error.is_damage() => {
-                tracing::error!(
-                    target: "audit",
-                    run = %row.id,
-                    %error,
-                    "cannot close a damaged run of the audit trail"
-                );
-            }
-            ended => ended?,
-        }
+        let ended = ingest(engine, row.id, SUCCESSOR, 0, &[("run.failed", failed)]).await;
+        ended.readable()?.whole_or(|error| {
+            tracing::error!(target: "audit", run = %row.id, %error, "cannot close a damaged run of the audit trail");
+        });
     }
     Ok(())
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 use bytes::Bytes;
 use recount_engine::Import;
 use recount_log::chain::ChainValue;
-use recount_log::{Fault, FaultKind, ReadBound, Store, StreamKey, Tail};
+use recount_log::{Fault, FaultKind, ReadBound, ReadResult as _, Store, StreamKey, Tail};
 use recount_log_sqlite::SqliteStore;
-use recount_log_sqlite::salvage::{Damage, Salvage, Stream};
+use recount_salvage::{Damage, Salvage, Stream};
 
 use crate::config::{Config, Options};
 use crate::start::{open_store, open_store_or_fault};
@@ -84,6 +84,18 @@ enum ExportSource {
     },
 }
 
+/// The runs of a folder.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FolderRuns {
+    /// Oldest first.
+    pub ids: Vec<String>,
+    pub erased: u64,
+    /// Runs that cannot be read whole; only where the store is damaged.
+    pub damaged: Vec<String>,
+    /// Describes unreadable parts of a damaged store that may belong to unknown runs.
+    pub unread: Option<String>,
+}
+
 impl Folder {
     /// Opens a folder with a store. Of a damaged store, only whole runs can be read.
     pub fn open(data: &Path) -> Result<Self, StartError> {
@@ -111,54 +123,30 @@ impl Folder {
         Ok(Folder { source: ExportSource::Store(open_store(&config(data)?)?) })
     }
 
-    /// Runs that cannot be read whole; only where the store is damaged.
-    pub fn damaged(&self) -> &[String] {
-        match &self.source {
-            ExportSource::Store(_) => &[],
-            ExportSource::Damaged { damaged, .. } => damaged,
-        }
-    }
-
-    /// Describes unreadable parts of a damaged store that may belong to unknown runs.
-    pub fn unread(&self) -> Option<String> {
-        let ExportSource::Damaged { salvage, .. } = &self.source else { return None };
-        let Damage { pages, rows, frames, commits, nameless_records } = salvage.borrow().damage.clone();
-        let mut words: Vec<String> = [
-            (pages, "pages"),
-            (rows, "rows"),
-            (frames, "frames of the write-ahead log"),
-            (nameless_records, "events of unnamed runs"),
-        ]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what} cannot be read"))
-        .collect();
-        if commits {
-            words.push("the newest commits may be missing".to_owned());
-        }
-        (!words.is_empty()).then(|| format!("the store is damaged: {}", words.join(", ")))
-    }
-
-    /// The ids of all runs, oldest first, and how many were erased. Includes runs with an unreadable end.
-    pub async fn runs(&self) -> Result<(Vec<String>, u64), StartError> {
+    /// All runs. Includes those with an unreadable end.
+    pub async fn runs(&self) -> Result<FolderRuns, StartError> {
+        let mut found = FolderRuns::default();
         let store = match &self.source {
             ExportSource::Store(store) => store,
-            ExportSource::Damaged { whole, .. } => {
+            ExportSource::Damaged { salvage, whole, damaged } => {
                 let (erased, runs): (Vec<&Stream>, Vec<&Stream>) = whole.iter().partition(|run| run.erased);
-                return Ok((runs.iter().map(|run| run.key.to_string()).collect(), erased.len() as u64));
+                return Ok(FolderRuns {
+                    ids: runs.iter().map(|run| run.key.to_string()).collect(),
+                    erased: erased.len() as u64,
+                    damaged: damaged.clone(),
+                    unread: unread(&salvage.borrow().damage),
+                });
             }
         };
-        let (mut runs, mut erased) = (Vec::new(), 0);
         let mut after: Option<StreamKey> = None;
         loop {
             let page = store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(failed)?;
-            let Some(last) = page.last() else { return Ok((runs, erased)) };
+            let Some(last) = page.last() else { return Ok(found) };
             after = Some(last.clone());
             for stream in &page {
-                match store.tail(stream).await {
-                    Ok(Some(tail)) if tail.erased => erased += 1,
-                    Err(fault) if fault.kind != FaultKind::Corrupt => return Err(failed(fault)),
-                    _ => runs.push(stream.to_string()),
+                match store.tail(stream).await.readable().map_err(failed)?.whole().flatten() {
+                    Some(tail) if tail.erased => found.erased += 1,
+                    _ => found.ids.push(stream.to_string()),
                 }
             }
         }
@@ -173,14 +161,7 @@ impl Folder {
                     "{run} cannot be read completely; save its readable events with `recount salvage`"
                 )))
             }
-            ExportSource::Damaged { whole, .. } => Ok(find(whole, run).map(|stream| Tail {
-                next_sequence: stream.end,
-                last_position: stream.last_position(),
-                head: stream.head,
-                first_sequence: stream.first_sequence,
-                start: stream.start,
-                erased: stream.erased,
-            })),
+            ExportSource::Damaged { whole, .. } => Ok(find(whole, run).map(Stream::tail)),
         }
     }
 
@@ -224,6 +205,24 @@ impl Folder {
             ExportSource::Damaged { .. } => Ok(()),
         }
     }
+}
+
+fn unread(damage: &Damage) -> Option<String> {
+    let Damage { pages, rows, frames, commits, nameless_records } = damage;
+    let mut words: Vec<String> = [
+        (pages, "pages"),
+        (rows, "rows"),
+        (frames, "frames of the write-ahead log"),
+        (nameless_records, "events of unnamed runs"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| **count > 0)
+    .map(|(count, what)| format!("{count} {what} cannot be read"))
+    .collect();
+    if *commits {
+        words.push("the newest commits may be missing".to_owned());
+    }
+    (!words.is_empty()).then(|| format!("the store is damaged: {}", words.join(", ")))
 }
 
 fn config(data: &Path) -> Result<Config, StartError> {

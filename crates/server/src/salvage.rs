@@ -12,8 +12,8 @@ use bytes::Bytes;
 use recount_engine::salvage::{self as engine, Closing, Damage, Reason};
 use recount_event::{RunId, Stamp, codec};
 use recount_log::{Fault, FaultKind, Store};
-use recount_log_sqlite::salvage::{Damage as StoreDamage, Salvage, Stream};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_salvage::{Damage as StoreDamage, Salvage, SalvagedRow, Stream};
 use recount_world::World;
 
 use crate::StartError;
@@ -164,9 +164,8 @@ fn salvage_store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<
         plans.iter().filter(|plan| plan.continues).map(|plan| &*plan.stream.key).collect();
     let kept: BTreeSet<&str> =
         plans.iter().filter(|plan| plan.is_kept()).map(|plan| &*plan.stream.key).collect();
-    let keeps_row = |row: recount_log_sqlite::salvage::SalvagedRow<'_>| {
-        engine::keeps_row(row.space, row.value, &|run| continues.contains(run))
-    };
+    let keeps_row =
+        |row: SalvagedRow<'_>| engine::keeps_row(row.space, row.value, &|run| continues.contains(run));
     let mut records: BTreeMap<String, u64> = BTreeMap::new();
     for row in salvage.rows().filter(|row| keeps_row(*row)) {
         let kind = engine::kind_of_record(row.space).unwrap_or(row.space);

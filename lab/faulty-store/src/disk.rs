@@ -207,13 +207,7 @@ impl Disk {
     }
 
     async fn rows_in(&self, space: &str) -> Vec<recount_log::Row> {
-        let range = RowRange {
-            space: space.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: usize::MAX,
-        };
+        let range = RowRange::first(space, "", usize::MAX);
         self.store().rows(range).await.expect("the wrapped store can be read")
     }
 

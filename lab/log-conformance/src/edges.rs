@@ -68,7 +68,7 @@ pub fn after_close_everything_is_refused(make: Make<'_>) {
     let append = |append| kind_of(block_on(store.append(append)));
     assert_eq!(append(records("a", 1, &[b"1"])), FaultKind::Closed);
     assert_eq!(append(Append::default()), FaultKind::Closed);
-    let range = RowRange { space: "s".into(), prefix: "".into(), after: None, backwards: false, limit: 1 };
+    let range = RowRange::first("s", "", 1);
     let kinds = [
         kind(block_on(store.put_blob(Bytes::new()))),
         kind(block_on(store.blob(blake3::hash(b"").to_hex().as_str()))),

@@ -232,13 +232,7 @@ impl Calls<'_> {
     }
 
     fn rows(&self, space: &str) -> Vec<Row> {
-        let range = recount_log::RowRange {
-            space: space.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: usize::MAX,
-        };
+        let range = recount_log::RowRange::first(space, "", usize::MAX);
         block_on(self.0.rows(range)).unwrap()
     }
 

@@ -134,13 +134,7 @@ impl StoreCourse {
         let folds = CATALOGUE_SPACES.iter().map(|name| format!("catalogue.{name}"));
         for space in folds.chain(records.iter().map(|name| format!("record.{name}"))) {
             let space: Arc<str> = space.into();
-            let range = RowRange {
-                space: space.clone(),
-                prefix: "".into(),
-                after: None,
-                backwards: false,
-                limit: usize::MAX,
-            };
+            let range = RowRange::first(&space, "", usize::MAX);
             let rows = answer_now(old.rows(range)).expect("the memory is never closed").into_iter();
             let puts = rows.map(|row| RowPut {
                 space: space.clone(),

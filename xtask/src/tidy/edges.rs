@@ -32,6 +32,7 @@ const CRATES: &[CrateEdges] = &[
     },
     // 2 edges
     CrateEdges { folder: "log-sqlite", uses: &["log", "world"], never: &["serde", "serde_json"] },
+    CrateEdges { folder: "salvage", uses: &["log", "log-sqlite"], never: &["tokio", "serde_json"] },
     CrateEdges { folder: "log-postgres", uses: &["log", "world"], never: &["serde", "serde_json"] },
     CrateEdges { folder: "bus-nats", uses: &["engine", "world"], never: &[] },
     CrateEdges { folder: "transport", uses: &["world"], never: &["axum"] },
@@ -81,6 +82,7 @@ const CRATES: &[CrateEdges] = &[
             "engine",
             "agent",
             "log-sqlite",
+            "salvage",
             "log-postgres",
             "bus-nats",
             "transport",
@@ -178,9 +180,9 @@ const LAB: &[CrateEdges] = &[
     CrateEdges { folder: "tier", uses: &[], never: &[] },
 ];
 
-/// Interchangeable crates; only these crates may choose one, also in their tests.
+/// Interchangeable crates; only these crates may choose one, also in their tests. `salvage` reads the files of one.
 const PLUGS: &[&str] = &["log-sqlite", "log-postgres", "bus-nats"];
-const CHOOSERS: &[&str] = &["server", "sim", "bench"];
+const CHOOSERS: &[&str] = &["server", "salvage", "sim", "bench"];
 
 /// External crates that only one of ours may use, and lab crates that replace it: `bench` builds its yardsticks from
 /// them, `faulty-disk` a file system below them.

@@ -2,7 +2,6 @@
 
 mod series;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -82,21 +81,17 @@ impl Export {
                 *run = ids::full(client, IdKind::Run, run).await?;
             }
         }
-        let Runs { ids, erased, damaged_rows } = match all {
+        let Runs { ids, erased, damaged, unread } = match all {
             true => place.runs().await?,
-            false => Runs { ids: named, erased: 0, damaged_rows: BTreeSet::new() },
+            false => Runs { ids: named, ..Runs::default() },
         };
         let mut sink = match self.output.to_str() {
             Some("-") => ExportSink::Stdout(Output::new()),
             _ => ExportSink::File(Partial::begin(&self.output).map_err(Failure::Usage)?),
         };
         // The runs that are left out, and why.
-        let mut left_out: Vec<(String, Why)> = Vec::new();
-        let mut unread = None;
-        if all {
-            left_out.extend(place.damaged().iter().map(|run| (run.clone(), Why::Damaged(None))));
-            unread = place.unread();
-        }
+        let mut left_out: Vec<(String, Why)> =
+            damaged.into_iter().map(|run| (run, Why::Damaged(None))).collect();
         let mut exported = Vec::with_capacity(ids.len());
         for run in ids {
             match write(&place, &run, &mut sink).await {
@@ -111,7 +106,7 @@ impl Export {
         let end = End { runs: exported.len() as u64, events, left_out: left_out.len() as u64 };
         sink.line(&end.line())?;
         place.close().await?;
-        let is_whole = left_out.is_empty() && damaged_rows.is_empty() && unread.is_none();
+        let is_whole = left_out.is_empty() && unread.is_empty();
         let mut partly = None;
         if let ExportSink::File(partial) = sink {
             match is_whole {
@@ -132,12 +127,7 @@ impl Export {
         for (run, why) in &left_out {
             note(&format!("{run} {why}"));
         }
-        for row in &damaged_rows {
-            note(&format!("the row {row} is damaged; if it belongs to a run, that run was skipped"));
-        }
-        if let Some(unread) = &unread {
-            note(&format!("{unread}; runs that are not listed here may be missing"));
-        }
+        unread.iter().for_each(|unread| note(unread));
         if let Some(partly) = &partly {
             let (partly, file) = (partly.display(), self.output.display());
             note(&format!("the partial export is in {partly}; {file} was not written"));

@@ -1,7 +1,6 @@
 //! `recount show RUN`: the account of a run as it stands.
 
 use clap::Args;
-use recount_client::reply::Gap;
 
 use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
@@ -30,13 +29,8 @@ impl Show {
         let mut after = None;
         loop {
             let page = asking.client.read_run_events(&self.run, after, None).await?;
-            if let Some(gap) = page.gap {
-                match gap {
-                    Gap::Pruned { first_pruned_sequence, last_pruned_sequence } => {
-                        tail::print_gap(&mut asking, first_pruned_sequence, last_pruned_sequence)?;
-                    }
-                    Gap::Damaged(damaged) => tail::print_damage(&mut asking, &damaged)?,
-                }
+            if let Some(gap) = &page.gap {
+                tail::print_gap(&mut asking, gap)?;
             }
             for envelope in &page.data {
                 tail::print_event(&mut asking, &mut account, envelope.get())?;

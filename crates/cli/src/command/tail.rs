@@ -1,7 +1,7 @@
 //! `recount tail`: events as they come, each once, over any number of connections.
 
 use clap::Args;
-use recount_client::reply::DamagedRange;
+use recount_client::reply::Gap;
 use recount_client::{Filter, Source, TailItem, Until};
 
 use super::Subject;
@@ -11,7 +11,7 @@ use super::reach;
 use crate::failure::Failure;
 use crate::output::note;
 use crate::render::Account;
-use crate::render::damage::damage_words;
+use crate::render::gap::gap_words;
 
 /// Follow the events of one run or of all runs
 #[derive(Args)]
@@ -92,8 +92,7 @@ impl Tail {
                     let position = self.positions.then_some(cursor);
                     print_event_at(&mut asking, &mut account, position, &envelope)?;
                 }
-                Some(Ok(TailItem::Gap { first, last })) => print_gap(&mut asking, first, last)?,
-                Some(Ok(TailItem::Damaged(damaged))) => print_damage(&mut asking, &damaged)?,
+                Some(Ok(TailItem::Gap(gap))) => print_gap(&mut asking, &gap)?,
                 Some(Ok(TailItem::CaughtUp { .. })) => {
                     if std::mem::take(&mut away) {
                         note("reconnected");
@@ -156,25 +155,12 @@ pub(super) fn finish(asking: &mut Asking, account: &mut Account) -> Result<(), F
     asking.out.lines(&account.finish())
 }
 
-/// Prints that events were pruned: among the lines, or on stderr beside JSON.
-pub(super) fn print_gap(asking: &mut Asking, first: u64, last: u64) -> Result<(), Failure> {
-    let words = match last - first {
-        0 => format!("event {first} was pruned"),
-        _ => format!("events {first} to {last} were pruned"),
-    };
-    print_remark(asking, &words)
-}
-
-/// Reports events that cannot be read because their stored bytes are damaged.
-pub(super) fn print_damage(asking: &mut Asking, damaged: &DamagedRange) -> Result<(), Failure> {
-    print_remark(asking, &damage_words(damaged))
-}
-
-/// Among the lines, or beside the data.
-fn print_remark(asking: &mut Asking, words: &str) -> Result<(), Failure> {
+/// Prints which events are missing: among the lines, or on stderr beside JSON.
+pub(super) fn print_gap(asking: &mut Asking, gap: &Gap) -> Result<(), Failure> {
+    let words = gap_words(gap);
     if asking.json {
-        note(words);
+        note(&words);
         return Ok(());
     }
-    asking.out.line(words)
+    asking.out.line(&words)
 }

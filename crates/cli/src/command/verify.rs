@@ -3,7 +3,6 @@
 //! What is compared with the server's digest detects damage, and edits by a person who did not adjust the
 //! digest as well. Against the others helps only a digest noted elsewhere: `--expect` and `--digests`.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -20,8 +19,8 @@ use super::reach;
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
-use crate::pages::gather;
-use crate::render::damage::damage_words;
+use crate::pages::gather_all;
+use crate::render::gap::damage_words;
 use crate::render::{clean, count};
 
 /// Verify that runs are complete and unaltered
@@ -67,17 +66,12 @@ impl Verify {
             })?);
         }
         // Rows of the list that are damaged: their runs are not in it.
-        let damaged_rows = RefCell::new(BTreeSet::new());
+        let mut damaged_rows = BTreeSet::new();
         let mut runs = match self.run {
             Some(run) => vec![run],
             None if self.all => {
-                let client = asking.client.clone();
-                let fetch = async |listing| {
-                    let mut page = client.list_runs(&listing).await?;
-                    damaged_rows.borrow_mut().extend(std::mem::take(&mut page.damaged));
-                    Ok(page)
-                };
-                let runs = gather(fetch, usize::MAX, None).await?;
+                let fetch = async |listing| asking.client.list_runs(&listing).await;
+                let runs = gather_all(fetch, &mut |row| damaged_rows.extend([row])).await?;
                 runs.into_iter().map(|run| run.id).collect()
             }
             None => Vec::new(),
@@ -91,7 +85,7 @@ impl Verify {
         }
         let is_many = self.all || self.digests.is_some();
         let mut tally = VerifyTally::default();
-        for row in damaged_rows.into_inner() {
+        for row in damaged_rows {
             tally.unlisted(&mut asking.out, asking.json, &row)?;
         }
         for run in runs {

@@ -193,10 +193,7 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
                 cursor = Some(place);
                 seen.push(envelope);
             }
-            Some(Ok(TailItem::Gap { first, last })) => {
-                panic!("{first} to {last} are gone of a run that is pinned")
-            }
-            Some(Ok(TailItem::Damaged(damaged))) => panic!("{damaged:?}"),
+            Some(Ok(TailItem::Gap(gap))) => panic!("a run that is pinned lacks {gap:?}"),
             Some(Ok(TailItem::CaughtUp { .. })) => {}
             Some(Ok(TailItem::Disconnected { .. })) => {
                 course.resumed.set(course.resumed.get() + 1);

@@ -1,5 +1,6 @@
 //! Tails: every event once and in order, whatever happens to the connections.
 
+use recount_client::reply::Gap;
 use recount_client::{Client, ClientError, Source, TailItem, Until};
 
 use crate::scripted::{Answer, Scripted};
@@ -26,8 +27,10 @@ async fn follow(server: &Scripted, after: Option<u64>, until: Until) -> Vec<Stri
                 assert_eq!(envelope, format!("{{\"n\":{cursor}}}"));
                 cursor.to_string()
             }
-            Ok(TailItem::Gap { first, last }) => format!("gap {first}-{last}"),
-            Ok(TailItem::Damaged(damaged)) => {
+            Ok(TailItem::Gap(Gap::Pruned { first_pruned_sequence, last_pruned_sequence })) => {
+                format!("gap {first_pruned_sequence}-{last_pruned_sequence}")
+            }
+            Ok(TailItem::Gap(Gap::Damaged(damaged))) => {
                 format!("damaged {:?}-{:?}", damaged.first_sequence.unwrap(), damaged.last_sequence.unwrap())
             }
             Ok(TailItem::CaughtUp { cursor }) => {

@@ -14,7 +14,7 @@ use crate::catalogue::deleted_artifacts::{ArtifactPin, freed_key, owner_of, pin_
 use crate::ground::rows;
 use crate::ground::rows::deletion;
 use crate::read::artifacts::artifact_deleted;
-use crate::write::damaged_rows::delete_rows;
+use crate::write::row_deletions::delete_rows;
 use crate::{ArtifactRow, Error, FoundArtifact, Pin};
 
 /// The result of a deletion.

@@ -14,8 +14,8 @@ use crate::ground::error::{damaged_row, session_erased, task_erased};
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::deletion;
-use crate::write::damaged_rows::{delete_rows, is_damaged};
 use crate::write::request::{CommandWithRows, Erase, SubmitWithRows};
+use crate::write::row_deletions::{delete_all, delete_rows, exists, is_damaged};
 use crate::{ErasureRecord, Error, ListQuery, RunOwner, RunRow, limits};
 
 /// What is deleted together with its runs.
@@ -162,17 +162,11 @@ impl AdminHandle {
     async fn record_intent(&self, target: DeletionTarget, by: &str) -> Result<(), Error> {
         let key = target.key();
         let (store, record) = (self.ground().store(), rows::tenant_key(&key));
-        match store.row(target.space(), &record).await.map_err(Error::from) {
-            Ok(Some(_)) => {}
-            Ok(None) => {
-                return Err(match target {
-                    DeletionTarget::Task(task) => self.catalogue().missing_task(task).await,
-                    DeletionTarget::Session(session) => self.catalogue().missing_session(session).await,
-                });
-            }
-            // The content of the record is lost, but the record exists.
-            Err(error) if error.is_damage() && is_damaged(store, target.space(), &record).await? => {}
-            Err(error) => return Err(error),
+        if !exists(store, target.space(), &record).await? {
+            return Err(match target {
+                DeletionTarget::Task(task) => self.catalogue().missing_task(task).await,
+                DeletionTarget::Session(session) => self.catalogue().missing_session(session).await,
+            });
         }
         let erased_at = recount_event::time::format_ms(self.ground().world.clock.now_ms());
         let erased = target.erased(by, erased_at);
@@ -210,13 +204,7 @@ impl AdminHandle {
         let (index, prefix) = target.runs();
         let mut erased = 0;
         loop {
-            let range = RowRange {
-                space: index.into(),
-                prefix: prefix.as_str().into(),
-                after: None,
-                backwards: false,
-                limit: limits::ERASE_PAGE,
-            };
+            let range = RowRange::first(index, prefix.as_str(), limits::ERASE_PAGE);
             let WholeRows { rows: page, damaged } = self.ground().store().whole_rows(range).await?;
             if page.is_empty() {
                 // Damaged index rows of readable runs were deleted with these runs.
@@ -233,7 +221,9 @@ impl AdminHandle {
             }
         }
         if let DeletionTarget::Session(session) = target {
-            self.delete_secrets(session).await?;
+            // Most sealed values were deleted with the setup; some may have been set during the deletion.
+            let prefix = rows::sealed_of_session(session);
+            delete_all(self.ground().store(), rows::SEALED, &prefix, limits::ERASE_PAGE).await?;
         }
         self.write().delete_stored_responses().await?;
         if let Some(performer) = self.work().performer() {
@@ -250,26 +240,6 @@ impl AdminHandle {
         }
         delete_rows(self.ground().store(), rows).await?;
         Ok(erased)
-    }
-
-    /// Deletes the sealed values of a session. Most were deleted with the setup; this deletes values that were set
-    /// during the deletion.
-    async fn delete_secrets(&self, session: SessionId) -> Result<(), Error> {
-        loop {
-            let range = RowRange {
-                space: rows::SEALED.into(),
-                prefix: rows::sealed_of_session(session).into(),
-                after: None,
-                backwards: false,
-                limit: limits::ERASE_PAGE,
-            };
-            let page = self.ground().store().rows(range).await?;
-            if page.is_empty() {
-                return Ok(());
-            }
-            let rows = page.into_iter().map(|row| rows::delete(rows::SEALED, row.key)).collect();
-            self.ground().store().append(deletion(rows)).await?;
-        }
     }
 
     async fn erase_run(&self, run: RunId, by: &str, reason: &str) -> Result<(), Error> {

@@ -20,7 +20,7 @@ use crate::catalogue::prompt_rows::requested_prompt;
 use crate::catalogue::sessions;
 use crate::ground::error::{run_erased, session_erased, task_erased};
 use crate::ground::{journal, rows};
-use crate::{Error, Failure, TaskRow, limits};
+use crate::{Error, TaskRow, limits};
 
 /// A run to import: its stored events, and their stated number and head.
 #[derive(Debug, Clone)]
@@ -307,15 +307,7 @@ async fn append(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Error::Failed(Failure {
-        code: Code::StoreBusy,
-        message: format!(
-            "other requests change the task or session of {} at the same time; try again",
-            import.run
-        ),
-        retry_after: Some(limits::TRY_AGAIN),
-        damage: None,
-    }))
+    Err(Error::too_many_at_once(&format!("the task or session of {}", import.run)))
 }
 
 /// The rows of the task: its record, if it has none, and the active run, if this run has not ended.

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use recount_event::{Code, RunId, time};
-use recount_log::{Append, AppendError, Guard, ReadBound};
+use recount_log::{Append, AppendError, Guard, ReadBound, ReadResult as _};
 use recount_world::Kind;
 
 use crate::admin::handle::AdminHandle;
@@ -17,8 +17,8 @@ use crate::ground::error::run_erased;
 use crate::ground::journal::stream_of;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::write::damaged_rows::delete_rows;
 use crate::write::request::{Prune, PruneRows};
+use crate::write::row_deletions::delete_rows;
 use crate::{Error, IdempotencyKey, KeyedReply, Pin, Pruned, RequestResult, RunRow, limits};
 
 /// How much is stored. A limit that is not set prunes nothing.
@@ -333,11 +333,9 @@ impl AdminHandle {
                 if is_beyond || after.is_some_and(|after| (ended_ms, run) <= after) {
                     continue;
                 }
-                match self.is_pinned(run).await {
-                    Ok(false) => {}
-                    Ok(true) => continue,
-                    Err(error) if error.is_damage() => continue,
-                    Err(error) => return Err(error),
+                // A run whose pins cannot be read stays.
+                if self.is_pinned(run).await.readable()?.whole().unwrap_or(true) {
+                    continue;
                 }
                 oldest.push((ended_ms, run));
                 if oldest.len() > limit {

@@ -13,7 +13,7 @@ use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::write::damaged_rows::{delete_damaged_rows, delete_rows};
+use crate::write::row_deletions::{delete_damaged_rows, delete_rows};
 use crate::{Error, Narrowing, Scope, limits};
 
 /// A token as stored.

@@ -96,7 +96,7 @@ impl CatalogueHandle {
         let matches = |row: &AllowanceRow| admits(row) && filter.takes(row);
         let prefix = rows::tenant_key("");
         let listed = self.list_where(rows::ALLOWANCES, &prefix, query, is_filtered, matches).await;
-        listed.map(ListPage::from)
+        listed.map(ListPage::without_keys)
     }
 }
 

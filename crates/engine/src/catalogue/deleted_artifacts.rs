@@ -63,13 +63,7 @@ impl CatalogueHandle {
 
     /// Any pinned artifact of a run.
     pub(crate) async fn pinned_artifact_of(&self, run: RunId) -> Result<Option<ForeignId>, Error> {
-        let range = RowRange {
-            space: rows::ARTIFACT_PINS.into(),
-            prefix: format!("{run}/").into(),
-            after: None,
-            backwards: false,
-            limit: 1,
-        };
+        let range = RowRange::first(rows::ARTIFACT_PINS, format!("{run}/"), 1);
         let found = self.ground().store().rows(range).await?;
         let pin = found.first().map(|row| read_row(rows::ARTIFACT_PINS, &row.key, &row.value)).transpose()?;
         Ok(pin.map(|pin: ArtifactPin| pin.artifact_id))

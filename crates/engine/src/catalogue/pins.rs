@@ -1,6 +1,7 @@
 //! Pinned runs, which are not pruned. It must not know how pruning works.
 
 use recount_event::RunId;
+use recount_log::ReadResult as _;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -31,9 +32,5 @@ impl CatalogueHandle {
 
 /// Whether there is a pin, readable or not.
 pub(crate) fn exists_or_damaged(pin: Result<Option<Pin>, Error>) -> Result<bool, Error> {
-    match pin {
-        Ok(pin) => Ok(pin.is_some()),
-        Err(error) if error.is_damage() => Ok(true),
-        Err(error) => Err(error),
-    }
+    Ok(pin.readable()?.whole().is_none_or(|pin| pin.is_some()))
 }

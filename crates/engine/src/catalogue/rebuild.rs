@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_log::{Append, AppendError, FaultKind, Guard, Row, RowPut, RowRange, Store, StreamKey};
+use recount_log::{
+    Append, AppendError, FaultKind, Guard, ReadResult as _, Row, RowPut, RowRange, Store, StreamKey,
+};
 use recount_run::State;
 
 use crate::boxed;
@@ -88,15 +90,10 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
         let Some(last) = streams.last() else { break };
         after = Some(last.clone());
         for stream in &streams {
-            let folded = match fold_run(store, stream).await {
-                // One damaged run does not block the start. Its existing rows stay.
-                Err(error) if error.is_damage() => {
-                    tracing::error!(%stream, %error, "a run is damaged, so lists may omit it");
-                    continue;
-                }
-                folded => folded?,
-            };
-            let Some((mut rows, state)) = folded else { continue };
+            let folded = fold_run(store, stream).await.readable()?;
+            // One damaged run does not block the start. Its existing rows stay.
+            let report = |error| tracing::error!(%stream, %error, "a run is damaged, so lists may omit it");
+            let Some((mut rows, state)) = folded.whole_or(report).flatten() else { continue };
             for put in &mut rows {
                 put.guard = Guard::Any;
             }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use recount_event::RunId;
-use recount_log::{DamagedRow, Fault, FaultKind, RepairedRow, RowRepair, Store, StreamKey};
+use recount_log::{DamagedRow, Fault, FaultKind, ReadResult as _, RepairedRow, RowRepair, Store, StreamKey};
 
 use crate::catalogue::rebuild::fold_run;
 use crate::ground::counters::Counters;
@@ -282,19 +282,11 @@ impl Repairs {
 
     /// The rows of one run and its next sequence. `None` if the run is unreadable.
     async fn fold_one(&self, stream: &StreamKey, is_whole: &mut bool) -> Result<Option<FoldedRun>, Error> {
-        match fold_run(&*self.store, stream).await {
-            Ok(None) => Ok(None),
-            Ok(Some((puts, state))) => {
-                let puts = puts.into_iter().filter(|put| !self.is_being_erased(stream, &put.space));
-                let puts = puts.filter_map(|put| Some((put.space, put.key, put.value?)));
-                Ok(Some((puts.collect(), state.next_sequence())))
-            }
-            Err(error) if error.is_damage() => {
-                *is_whole = false;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        let folded = fold_run(&*self.store, stream).await.readable()?.whole_or(|_| *is_whole = false);
+        let Some((puts, state)) = folded.flatten() else { return Ok(None) };
+        let puts = puts.into_iter().filter(|put| !self.is_being_erased(stream, &put.space));
+        let puts = puts.filter_map(|put| Some((put.space, put.key, put.value?)));
+        Ok(Some((puts.collect(), state.next_sequence())))
     }
 }
 

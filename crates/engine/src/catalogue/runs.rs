@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use recount_event::{RunId, SessionId, TaskId};
-use recount_log::{RowRange, Store};
+use recount_log::{ReadResult as _, RowRange, Store};
 
 use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
@@ -92,13 +92,13 @@ impl CatalogueHandle {
         let matches = |row: &RunRow| admits(row) && filter.takes(row);
         self.list_where(rows::RUNS, &rows::tenant_key(""), query, is_filtered, matches)
             .await
-            .map(ListPage::from)
+            .map(ListPage::without_keys)
     }
 
     #[boxed]
     pub async fn list_runs(&self, query: &ListQuery) -> Result<ListPage<RunRow>, Error> {
         let status = |row: &RunRow| row.status.clone();
-        self.list(rows::RUNS, &rows::tenant_key(""), query, status).await.map(ListPage::from)
+        self.list(rows::RUNS, &rows::tenant_key(""), query, status).await.map(ListPage::without_keys)
     }
 
     /// The runs of a task, newest first.
@@ -142,15 +142,14 @@ impl CatalogueHandle {
         prefix: &str,
         query: &ListQuery,
     ) -> Result<ListPage<RunRow>, Error> {
-        let listed = self.list(index, prefix, query, |(): &()| String::new()).await?;
-        let mut items = Vec::with_capacity(listed.items.len());
-        let mut damaged = listed.damaged;
-        for id in &listed.keys {
-            let key = rows::tenant_key(id);
+        let ListPage { items: listed, mut end } =
+            self.list(index, prefix, query, |(): &()| String::new()).await?;
+        let mut items = Vec::with_capacity(listed.len());
+        for (id, ()) in listed {
             // A run that was erased after the index was read is skipped.
-            items.extend(self.listed_row::<RunRow>(rows::RUNS, &key, &mut damaged).await?);
+            items.extend(self.listed_row::<RunRow>(rows::RUNS, &rows::tenant_key(id), &mut end).await?);
         }
-        Ok(ListPage { items, next: listed.next, has_more: listed.has_more, damaged })
+        Ok(ListPage { items, end })
     }
 
     pub(crate) async fn count_runs_of(&self, index: &str, prefix: &str) -> Result<u64, Error> {
@@ -173,30 +172,20 @@ impl CatalogueHandle {
         let mut after = None;
         while let Some(page) = own_open(self.ground().store(), &mut after).await? {
             for run in page {
-                match self.run(run).await {
-                    Ok(row) => found.extend(row),
-                    // The row of a damaged run cannot be rebuilt; this is logged when the store is opened.
-                    Err(error) if error.is_damage() => {}
-                    Err(error) => return Err(error),
-                }
+                // The row of an unreadable run cannot be rebuilt; this is logged when the store is opened.
+                found.extend(self.run(run).await.readable()?.whole().flatten());
             }
         }
         Ok(found)
     }
 }
 
-/// A page of the unfinished own runs; `None` after the last. Rows of damaged runs are skipped.
+/// A page of the unfinished own runs; `None` after the last. Rows of unreadable runs are skipped.
 pub(crate) async fn own_open(
     store: &dyn Store,
     after: &mut Option<Arc<str>>,
 ) -> Result<Option<Vec<RunId>>, Error> {
-    let range = RowRange {
-        space: rows::OWN_OPEN.into(),
-        prefix: "".into(),
-        after: after.take(),
-        backwards: false,
-        limit: limits::TIMER_PAGE,
-    };
+    let range = RowRange { after: after.take(), ..RowRange::first(rows::OWN_OPEN, "", limits::TIMER_PAGE) };
     let page = store.whole_rows(range).await?.rows;
     let Some(last) = page.last() else { return Ok(None) };
     *after = Some(last.key.clone());

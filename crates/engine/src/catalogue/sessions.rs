@@ -29,7 +29,7 @@ impl CatalogueHandle {
     pub async fn list_sessions(&self, query: &ListQuery) -> Result<ListPage<SessionRow>, Error> {
         let listed =
             self.list(rows::SESSIONS, &rows::tenant_key(""), query, |_: &SessionRow| String::new()).await?;
-        Ok(listed.into())
+        Ok(listed.without_keys())
     }
 }
 

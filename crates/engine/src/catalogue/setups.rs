@@ -107,13 +107,11 @@ impl CatalogueHandle {
     /// The seed messages of a session.
     #[boxed]
     pub async fn seed(&self, session: SessionId) -> Result<Vec<Json>, Error> {
-        let range = RowRange {
-            space: rows::SEEDS.into(),
-            prefix: rows::within(session).into(),
-            after: None,
-            backwards: false,
-            limit: limits::SEED_BYTES_MAX / limits::SEED_ROW_BYTES + 1,
-        };
+        let range = RowRange::first(
+            rows::SEEDS,
+            rows::within(session),
+            limits::SEED_BYTES_MAX / limits::SEED_ROW_BYTES + 1,
+        );
         let parts = self.ground().store().rows(range).await?;
         if parts.is_empty() {
             return Ok(Vec::new());
@@ -126,16 +124,16 @@ impl CatalogueHandle {
     #[boxed]
     pub async fn list_setups(&self, query: &ListQuery) -> Result<ListPage<(SessionRow, SetupRow)>, Error> {
         let prefix = rows::tenant_key("");
-        let listed = self.list(rows::SETUPS, &prefix, query, |_: &SetupRow| String::new()).await?;
-        let mut damaged = listed.damaged;
-        let mut items = Vec::with_capacity(listed.items.len());
-        for (id, setup) in listed.keys.iter().zip(listed.items) {
+        let ListPage { items: listed, mut end } =
+            self.list(rows::SETUPS, &prefix, query, |_: &SetupRow| String::new()).await?;
+        let mut items = Vec::with_capacity(listed.len());
+        for (id, setup) in listed {
             // A session that was deleted after the list was read is skipped.
             let key = rows::tenant_key(id);
-            let row = self.listed_row::<SessionRow>(rows::SESSIONS, &key, &mut damaged).await?;
+            let row = self.listed_row::<SessionRow>(rows::SESSIONS, &key, &mut end).await?;
             items.extend(row.map(|row| (row, setup)));
         }
-        Ok(ListPage { items, next: listed.next, has_more: listed.has_more, damaged })
+        Ok(ListPage { items, end })
     }
 }
 

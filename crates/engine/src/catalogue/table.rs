@@ -1,8 +1,7 @@
 //! Reads rows: one by its key, or a page of a list. An unreadable row is a fault of the store. It must not know the
 //! content of rows. Start with [`read_row`].
 
-use recount_event::Code;
-use recount_log::{RowRange, WholeRows};
+use recount_log::{ReadResult as _, RowRange, WholeRows};
 use serde::de::DeserializeOwned;
 
 use crate::catalogue::handle::CatalogueHandle;
@@ -18,47 +17,47 @@ pub struct ListQuery {
     pub status: Option<String>,
 }
 
-/// A page of a list. `next` continues it, also if no scanned item matched.
+/// A page of a list.
 #[derive(Debug, Clone)]
 pub struct ListPage<T> {
     pub items: Vec<T>,
+    pub end: PageEnd,
+}
+
+/// How a list continues after a page.
+#[derive(Debug, Clone, Default)]
+pub struct PageEnd {
+    /// Continues the list, also if no scanned item matched.
     pub next: Option<String>,
     pub has_more: bool,
-    /// Rows (space and key) that may belong to the list and whose bytes are damaged.
+    /// Rows (space and key) that may belong to the list and whose bytes are damaged, each once.
     pub damaged: Vec<String>,
 }
 
-impl<T> ListPage<T> {
-    /// Adds damaged rows without duplicates.
-    pub(crate) fn name_damaged(&mut self, rows: Vec<String>) {
-        rows.into_iter().for_each(|row| {
-            if !self.damaged.contains(&row) {
-                self.damaged.push(row);
-            }
-        });
+impl PageEnd {
+    /// Before the first item of a query.
+    pub(crate) fn before(query: &ListQuery) -> Self {
+        PageEnd { next: query.after.clone(), has_more: true, damaged: Vec::new() }
+    }
+
+    /// Names an unreadable row, which the list skips.
+    pub(crate) fn name(&mut self, row: String) {
+        if !self.damaged.contains(&row) {
+            self.damaged.push(row);
+        }
+    }
+
+    /// Continues to the end of the next page.
+    pub fn advance(&mut self, page: PageEnd) {
+        (self.next, self.has_more) = (page.next, page.has_more);
+        page.damaged.into_iter().for_each(|row| self.name(row));
     }
 }
 
-impl<T> From<ListedRows<T>> for ListPage<T> {
-    fn from(listed: ListedRows<T>) -> Self {
-        let ListedRows { items, next, has_more, damaged, .. } = listed;
-        ListPage { items, next, has_more, damaged }
-    }
-}
-
-pub(crate) struct ListedRows<T> {
-    pub(crate) items: Vec<T>,
-    /// The keys of the items, without their prefix.
-    pub(crate) keys: Vec<String>,
-    pub(crate) next: Option<String>,
-    pub(crate) has_more: bool,
-    /// See [`ListPage::damaged`].
-    pub(crate) damaged: Vec<String>,
-}
-
-impl<T> Default for ListedRows<T> {
-    fn default() -> Self {
-        ListedRows { items: Vec::new(), keys: Vec::new(), next: None, has_more: false, damaged: Vec::new() }
+impl<T> ListPage<(String, T)> {
+    /// Drops the keys of the items.
+    pub(crate) fn without_keys(self) -> ListPage<T> {
+        ListPage { items: self.items.into_iter().map(|(_, item)| item).collect(), end: self.end }
     }
 }
 
@@ -74,15 +73,10 @@ impl CatalogueHandle {
         &self,
         space: &str,
         key: &str,
-        damaged: &mut Vec<String>,
+        end: &mut PageEnd,
     ) -> Result<Option<T>, Error> {
-        match self.row(space, key).await {
-            Err(error) if error.code() == Code::StoreCorrupt => {
-                damaged.push(format!("{space}/{key}"));
-                Ok(None)
-            }
-            found => found,
-        }
+        let row = self.row(space, key).await.readable()?;
+        Ok(row.whole_or(|_| end.name(format!("{space}/{key}"))).flatten())
     }
 
     pub(crate) async fn list<T: DeserializeOwned>(
@@ -91,7 +85,7 @@ impl CatalogueHandle {
         prefix: &str,
         query: &ListQuery,
         status: impl Fn(&T) -> String,
-    ) -> Result<ListedRows<T>, Error> {
+    ) -> Result<ListPage<(String, T)>, Error> {
         let matches = |item: &T| query.status.as_deref().is_none_or(|wanted| status(item) == wanted);
         self.list_where(space, prefix, query, query.status.is_some(), matches).await
     }
@@ -103,48 +97,43 @@ impl CatalogueHandle {
         query: &ListQuery,
         is_filtered: bool,
         matches: impl Fn(&T) -> bool,
-    ) -> Result<ListedRows<T>, Error> {
-        let mut listed = ListedRows { next: query.after.clone(), has_more: true, ..ListedRows::default() };
+    ) -> Result<ListPage<(String, T)>, Error> {
+        let (mut items, mut end) = (Vec::new(), PageEnd::before(query));
         let mut looked_at = 0;
-        while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
+        while items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && end.has_more {
             // A filter may match few rows, so more are read at once.
-            let missing = query.limit - listed.items.len();
+            let missing = query.limit - items.len();
             let wanted = if is_filtered { missing.max(limits::LIST_CHUNK) } else { missing };
             let range = RowRange {
                 space: space.into(),
                 prefix: prefix.into(),
-                after: listed.next.as_deref().map(|id| format!("{prefix}{id}").into()),
+                after: end.next.as_deref().map(|id| format!("{prefix}{id}").into()),
                 backwards: true,
                 // One more row shows whether there are more.
                 limit: wanted + 1,
             };
             let WholeRows { rows: page, damaged } = self.ground().store().whole_rows(range).await?;
-            for row in damaged.iter().map(ToString::to_string) {
-                if !listed.damaged.contains(&row) {
-                    listed.damaged.push(row);
-                }
-            }
+            damaged.iter().for_each(|row| end.name(row.to_string()));
             let mut remaining = page.len();
             for row in page.into_iter().take(wanted) {
-                if listed.items.len() == query.limit {
+                if items.len() == query.limit {
                     break;
                 }
                 looked_at += 1;
                 remaining -= 1;
                 let id = row.key.strip_prefix(prefix).unwrap_or(&row.key).to_owned();
-                listed.next = Some(id.clone());
+                end.next = Some(id.clone());
                 let Ok(item) = read_row::<T>(space, &row.key, &row.value) else {
-                    listed.damaged.push(format!("{space}/{}", row.key));
+                    end.name(format!("{space}/{}", row.key));
                     continue;
                 };
                 if matches(&item) {
-                    listed.items.push(item);
-                    listed.keys.push(id);
+                    items.push((id, item));
                 }
             }
-            listed.has_more = remaining > 0;
+            end.has_more = remaining > 0;
         }
-        Ok(listed)
+        Ok(ListPage { items, end })
     }
 }
 

@@ -72,7 +72,7 @@ impl CatalogueHandle {
     pub async fn list_tasks(&self, query: &ListQuery) -> Result<ListPage<TaskRow>, Error> {
         self.list(rows::TASKS, &rows::tenant_key(""), query, |_: &TaskRow| String::new())
             .await
-            .map(ListPage::from)
+            .map(ListPage::without_keys)
     }
 
     /// The budget of a task and its current usage.

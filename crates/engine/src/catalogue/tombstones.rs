@@ -50,13 +50,7 @@ pub async fn tombstones(store: &dyn Store) -> Result<Vec<Tombstone>, Error> {
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let range = RowRange {
-            space: rows::ERASED.into(),
-            prefix: "".into(),
-            after: after.take(),
-            backwards: false,
-            limit: limits::ERASE_PAGE,
-        };
+        let range = RowRange { after: after.take(), ..RowRange::first(rows::ERASED, "", limits::ERASE_PAGE) };
         let page = store.rows(range).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.key.clone());

@@ -1,9 +1,10 @@
 //! Errors of the engine: rejections by the rules, and failures of the store.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use recount_event::{Code, RunId};
-use recount_log::{AppendError, Damage, Fault, FaultKind, Retry};
+use recount_log::{AppendError, Damage, Fault, FaultKind, MaybeDamage, Retry};
 use recount_run::Rejection;
 
 use crate::limits;
@@ -28,6 +29,18 @@ pub struct Failure {
     pub damage: Option<Box<Damage>>,
 }
 
+impl Failure {
+    /// A failure that a retry does not change.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Failure { code, message: message.into(), retry_after: None, damage: None }
+    }
+
+    /// A failure for now: other requests are in the way.
+    pub(crate) fn for_now(code: Code, message: impl Into<String>, retry_after: Duration) -> Self {
+        Failure { retry_after: Some(retry_after), ..Failure::new(code, message) }
+    }
+}
+
 impl Error {
     /// The damaged events, if damage is the cause.
     pub fn damage(&self) -> Option<&Damage> {
@@ -40,6 +53,15 @@ impl Error {
     /// Whether damaged bytes are the cause.
     pub fn is_damage(&self) -> bool {
         matches!(self.code(), Code::RunDamaged | Code::StoreCorrupt)
+    }
+
+    /// The damage and its range in the order of a reader, who continues after it; else the error.
+    pub(crate) fn into_skipped(
+        self,
+        range: fn(&Damage) -> Option<RangeInclusive<u64>>,
+    ) -> Result<(Damage, RangeInclusive<u64>), Error> {
+        let skipped = self.damage().and_then(|damage| Some((damage.clone(), range(damage)?)));
+        skipped.ok_or(self)
     }
 
     pub fn code(&self) -> Code {
@@ -56,31 +78,24 @@ impl Error {
 
     /// An internal error: an assumption of the engine does not hold.
     pub(crate) fn bug(message: impl Into<String>) -> Self {
-        Error::Failed(Failure {
-            code: Code::Internal,
-            message: message.into(),
-            retry_after: None,
-            damage: None,
-        })
+        Failure::new(Code::Internal, message).into()
     }
 
     /// Other requests change the same item at the same time.
     pub(crate) fn too_many_at_once(what: &str) -> Self {
-        Error::Failed(Failure {
-            code: Code::StoreBusy,
-            message: format!("other requests change {what} at the same time; try again"),
-            retry_after: Some(limits::TRY_AGAIN),
-            damage: None,
-        })
+        let message = format!("other requests change {what} at the same time; try again");
+        Failure::for_now(Code::StoreBusy, message, limits::TRY_AGAIN).into()
     }
 
     pub(crate) fn shutting_down() -> Self {
-        Error::Failed(Failure {
-            code: Code::ShuttingDown,
-            message: "the server is shutting down and accepts no new requests".into(),
-            retry_after: Some(limits::TRY_AGAIN),
-            damage: None,
-        })
+        let message = "the server is shutting down and accepts no new requests";
+        Failure::for_now(Code::ShuttingDown, message, limits::TRY_AGAIN).into()
+    }
+}
+
+impl MaybeDamage for Error {
+    fn is_damage(&self) -> bool {
+        Error::is_damage(self)
     }
 }
 
@@ -156,10 +171,6 @@ impl From<Unacceptable> for Error {
 
 /// An unreadable row: a fault of the store, never of the client.
 pub(crate) fn damaged_row(space: &str, key: &str, why: impl std::fmt::Display) -> Error {
-    Error::Failed(Failure {
-        code: Code::StoreCorrupt,
-        message: format!("the row {space}/{key} cannot be read: {why}; run `recount verify --all`"),
-        retry_after: None,
-        damage: None,
-    })
+    let message = format!("the row {space}/{key} cannot be read: {why}; run `recount verify --all`");
+    Failure::new(Code::StoreCorrupt, message).into()
 }

@@ -48,12 +48,7 @@ pub(crate) async fn replay(
 
 pub(crate) fn decode(bytes: &[u8], stream: &StreamKey, sequence: u64) -> Result<Event, Error> {
     codec::decode(bytes).map_err(|why| {
-        Error::Failed(Failure {
-            code: Code::StoreCorrupt,
-            message: format!("{stream} cannot be read at {sequence}: {why}"),
-            retry_after: None,
-            damage: None,
-        })
+        Failure::new(Code::StoreCorrupt, format!("{stream} cannot be read at {sequence}: {why}")).into()
     })
 }
 

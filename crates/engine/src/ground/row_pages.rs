@@ -23,13 +23,7 @@ impl<'s> RowPages<'s> {
         if self.has_ended {
             return Ok(None);
         }
-        let range = RowRange {
-            space: self.space.into(),
-            prefix: "".into(),
-            after: self.after.take(),
-            backwards: false,
-            limit: self.limit,
-        };
+        let range = RowRange { after: self.after.take(), ..RowRange::first(self.space, "", self.limit) };
         let page = self.store.whole_rows(range).await?;
         self.after = page.rows.last().map(|row| row.key.clone());
         self.has_ended = page.rows.len() < self.limit;

@@ -17,7 +17,7 @@ use crate::ground::error::run_erased;
 use crate::ground::rows;
 use crate::read::handle::ReadHandle;
 use crate::read::logged_output::LoggedOutput;
-use crate::{ArtifactRow, Error, FoundArtifact, ListPage, ListQuery, Narrowing, RunRow, limits};
+use crate::{ArtifactRow, Error, FoundArtifact, ListPage, ListQuery, Narrowing, PageEnd, RunRow, limits};
 
 /// The bytes of an artifact.
 pub enum ArtifactContent {
@@ -50,13 +50,7 @@ impl ReadHandle {
     /// upload becomes an artifact of its run. An unused upload is found as an upload.
     #[boxed]
     pub async fn find_artifacts(&self, id: &ForeignId) -> Result<Vec<FoundArtifact>, Error> {
-        let range = RowRange {
-            space: rows::ARTIFACTS.into(),
-            prefix: rows::within(id).into(),
-            after: None,
-            backwards: false,
-            limit: limits::ARTIFACT_NAMESAKES_MAX,
-        };
+        let range = RowRange::first(rows::ARTIFACTS, rows::within(id), limits::ARTIFACT_NAMESAKES_MAX);
         let mut found = Vec::new();
         for row in self.ground().store().rows(range).await? {
             let row: ArtifactRow = read_row(rows::ARTIFACTS, &row.key, &row.value)?;
@@ -173,35 +167,30 @@ impl ReadHandle {
             (None, None) => (rows::ARTIFACTS_LISTED, rows::tenant_key("")),
         };
         let admits = |row: &ArtifactRow| within.admits(row.task_id, row.session_id);
-        let (items, damaged) = (Vec::new(), Vec::new());
-        let mut listed = ListPage { items, next: query.after.clone(), has_more: true, damaged };
+        let (mut items, mut end) = (Vec::new(), PageEnd::before(query));
         let mut looked_at = 0;
-        while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
-            let limit = query.limit - listed.items.len();
-            let page = ListQuery { after: listed.next.take(), limit, status: None };
+        while items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && end.has_more {
+            let limit = query.limit - items.len();
+            let page = ListQuery { after: end.next.take(), limit, status: None };
             let page =
                 self.catalogue().list(space, &prefix, &page, |_: &ArtifactEntry| String::new()).await?;
             looked_at += page.items.len();
-            (listed.next, listed.has_more) = (page.next, page.has_more);
-            listed.name_damaged(page.damaged);
-            for (ArtifactEntry(id, _), event) in page.items.iter().zip(&page.keys) {
+            end.advance(page.end);
+            for (event, ArtifactEntry(id, _)) in &page.items {
                 if is_deleted(self.ground().store(), event).await? {
                     continue;
                 }
                 let key = format!("{}{event}", rows::within(id));
                 // An artifact that was erased after the list was read is skipped.
-                let row = self
-                    .catalogue()
-                    .listed_row::<ArtifactRow>(rows::ARTIFACTS, &key, &mut listed.damaged)
-                    .await?;
+                let row = self.catalogue().listed_row::<ArtifactRow>(rows::ARTIFACTS, &key, &mut end).await?;
                 let Some(row) = row else { continue };
                 let row = self.with_changes(row).await?;
                 if admits(&row) && filter.takes(&row) {
-                    listed.items.push(row);
+                    items.push(row);
                 }
             }
         }
-        Ok(listed)
+        Ok(ListPage { items, end })
     }
 
     /// Applies later changes to an artifact.
@@ -210,13 +199,8 @@ impl ReadHandle {
         if row.kind != PATCH {
             return Ok(row);
         }
-        let range = RowRange {
-            space: rows::ARTIFACT_CHANGES.into(),
-            prefix: rows::within(&row.id).into(),
-            after: None,
-            backwards: false,
-            limit: limits::ARTIFACT_CHANGES_MAX,
-        };
+        let range =
+            RowRange::first(rows::ARTIFACT_CHANGES, rows::within(&row.id), limits::ARTIFACT_CHANGES_MAX);
         let mut changes: Vec<ArtifactChange> = Vec::new();
         for change in self.ground().store().rows(range).await? {
             let change: ArtifactChange = read_row(rows::ARTIFACT_CHANGES, &change.key, &change.value)?;

@@ -2,24 +2,15 @@
 
 use bytes::Bytes;
 use recount_event::Code;
-use recount_log::{Damage, ReadBound};
+use recount_log::ReadBound;
 
 use crate::boxed;
 use crate::catalogue::pruned::pruned_up_to;
 use crate::read::event_filter::FeedFilter;
+use crate::read::event_page::EventPage;
 use crate::read::handle::ReadHandle;
 use crate::read::runs::next_after;
 use crate::{Error, EventFilter, Subscription, limits};
-
-/// A page of the feed. `next` continues it, also if no scanned event matched.
-#[derive(Debug, Clone)]
-pub struct FeedPage {
-    pub events: Vec<(u64, Bytes)>,
-    pub next: Option<u64>,
-    pub has_more: bool,
-    /// Damaged events that cannot be read; `next` continues after them.
-    pub damage: Option<Damage>,
-}
 
 impl ReadHandle {
     /// Stored bytes of the events of all runs after a position, and whether there are more.
@@ -40,15 +31,24 @@ impl ReadHandle {
         Ok((records, next <= last))
     }
 
-    /// The same with a filter. Scans a limited number of events, so a page may be short or empty although there are
-    /// more.
+    /// The same with a filter, and with damaged events as a page of their own. With a filter it scans a limited number
+    /// of events, so a page may be short or empty although there are more.
     #[boxed]
-    pub async fn read_feed_of(
+    pub async fn feed_page(
         &self,
         after: Option<u64>,
         limit: usize,
         filter: EventFilter,
-    ) -> Result<FeedPage, Error> {
+    ) -> Result<EventPage, Error> {
+        if filter.is_open() {
+            return match self.read_feed(after, limit).await {
+                Ok(page) => Ok(EventPage::after(after, page)),
+                Err(error) => {
+                    let skipped = error.into_skipped(|damage| damage.positions.clone())?;
+                    Ok(EventPage::skipping(skipped, self.last_position().await?))
+                }
+            };
+        }
         let last = self.ground().store().last_position().await?;
         let mut from = next_after(after.or(Some(0)), last + 1, "position")?;
         self.not_below_retention(after).await?;
@@ -59,15 +59,14 @@ impl ReadHandle {
             let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
             let found = match self.ground().store().read_feed(from, bound).await {
                 Ok(found) => found,
-                Err(fault) => match fault.damage.as_deref().and_then(|damage| damage.positions.clone()) {
+                Err(fault) => {
+                    let skipped = Error::from(fault).into_skipped(|damage| damage.positions.clone())?;
                     // The events before it are returned first.
-                    Some(_) if !events.is_empty() => break,
-                    Some(positions) => {
-                        let (next, damage) = (Some(*positions.end()), fault.damage.map(|damage| *damage));
-                        return Ok(FeedPage { events, next, has_more: *positions.end() < last, damage });
+                    if !events.is_empty() {
+                        break;
                     }
-                    None => return Err(fault.into()),
-                },
+                    return Ok(EventPage::skipping(skipped, last));
+                }
             };
             looked_at += found.len();
             // Without any stored event up to the end, there are no more.
@@ -80,7 +79,7 @@ impl ReadHandle {
             events.extend(wanted.into_iter().map(|found| (found.record.position, found.record.bytes)));
         }
         let next = if from > 1 { Some(from - 1) } else { after };
-        Ok(FeedPage { events, next, has_more: from <= last, damage: None })
+        Ok(EventPage { events, next, has_more: from <= last, damage: None })
     }
 
     /// Follows all runs after a position, or from the start.
@@ -120,10 +119,10 @@ impl ReadHandle {
         let first = match self.ground().store().read_feed(1, ReadBound { count: 1, bytes: 1 }).await {
             Ok(found) => found.first().map(|found| found.record.position),
             // Damaged events were not pruned.
-            Err(fault) => match fault.damage.as_ref().and_then(|damage| damage.positions.as_ref()) {
-                Some(positions) => Some(*positions.start()),
-                None => return Err(fault.into()),
-            },
+            Err(fault) => {
+                let (_, positions) = Error::from(fault).into_skipped(|damage| damage.positions.clone())?;
+                Some(*positions.start())
+            }
         };
         match first {
             Some(first) if first > after + 1 => Err(Error::rejected(

@@ -28,11 +28,8 @@ impl ReadHandle {
         let (mut history, mut read, mut after) = (History::new(), Read::default(), None);
         loop {
             let range = RowRange {
-                space: rows::SESSION_RUNS.into(),
-                prefix: prefix.as_str().into(),
                 after: after.take(),
-                backwards: false,
-                limit: limits::PAGE_EVENTS,
+                ..RowRange::first(rows::SESSION_RUNS, prefix.as_str(), limits::PAGE_EVENTS)
             };
             let page = self.ground().store().rows(range).await?;
             let Some(last) = page.last() else { return Ok(history) };

@@ -49,11 +49,8 @@ impl ReadHandle {
         }
         while page.messages.len() < limit && looked_at < limits::MESSAGES_SCAN_MAX {
             let range = RowRange {
-                space: rows::SESSION_RUNS.into(),
-                prefix: prefix.as_str().into(),
                 after: page.next.map(|(run, _)| format!("{prefix}{run}").into()),
-                backwards: false,
-                limit: 1,
+                ..RowRange::first(rows::SESSION_RUNS, prefix.as_str(), 1)
             };
             let Some(row) = self.ground().store().rows(range).await?.pop() else {
                 page.has_more = false;

@@ -12,7 +12,7 @@ use crate::catalogue::table::read_row;
 use crate::ground::error::damaged_row;
 use crate::ground::{journal, rows};
 use crate::read::handle::ReadHandle;
-use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, ListPage, ListQuery, limits};
+use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, ListPage, ListQuery, PageEnd, limits};
 
 impl ReadHandle {
     /// An approval.
@@ -75,13 +75,7 @@ impl ReadHandle {
     /// In older stores two runs may use one id: returns the first pending prompt, otherwise the last one.
     async fn find_prompt<T: PromptRow>(&self, id: &ForeignId) -> Result<Option<T>, Error> {
         let space = rows::prompts(T::KIND).each;
-        let range = RowRange {
-            space: space.into(),
-            prefix: rows::prompt_prefix(id).into(),
-            after: None,
-            backwards: false,
-            limit: limits::PROMPT_NAMESAKES_MAX,
-        };
+        let range = RowRange::first(space, rows::prompt_prefix(id), limits::PROMPT_NAMESAKES_MAX);
         let mut last = None;
         for row in self.ground().store().rows(range).await? {
             let row: T = read_row(space, &row.key, &row.value)?;
@@ -97,31 +91,29 @@ impl ReadHandle {
         let spaces = rows::prompts(T::KIND);
         let pending = query.status.as_deref() == Some("pending");
         let space = if pending { spaces.pending } else { spaces.listed };
-        let (items, damaged) = (Vec::new(), Vec::new());
-        let mut listed = ListPage { items, next: query.after.clone(), has_more: true, damaged };
+        let (mut items, mut end) = (Vec::new(), PageEnd::before(query));
         let mut looked_at = 0;
-        while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
-            let limit = query.limit - listed.items.len();
-            let ids = ListQuery { after: listed.next.take(), limit, status: None };
+        while items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && end.has_more {
+            let limit = query.limit - items.len();
+            let ids = ListQuery { after: end.next.take(), limit, status: None };
             let ids = self
                 .catalogue()
                 .list(space, &rows::tenant_key(""), &ids, |_: &ForeignId| String::new())
                 .await?;
             looked_at += ids.items.len();
-            (listed.next, listed.has_more) = (ids.next, ids.has_more);
-            listed.name_damaged(ids.damaged);
-            for (id, event_id) in ids.items.iter().zip(&ids.keys) {
+            end.advance(ids.end);
+            for (event_id, id) in &ids.items {
                 // A prompt that was settled after the list was read has another status now.
                 let Ok(event_id) = event_id.parse() else {
-                    listed.name_damaged(vec![format!("{space}/{}", rows::tenant_key(event_id))]);
+                    end.name(format!("{space}/{}", rows::tenant_key(event_id)));
                     continue;
                 };
                 let key = rows::prompt_key(T::KIND, id, event_id);
-                let row = self.catalogue().listed_row::<T>(spaces.each, &key, &mut listed.damaged).await?;
+                let row = self.catalogue().listed_row::<T>(spaces.each, &key, &mut end).await?;
                 let wanted = |row: &T| query.status.as_ref().is_none_or(|status| *status == row.status());
-                listed.items.extend(row.filter(wanted));
+                items.extend(row.filter(wanted));
             }
         }
-        Ok(listed)
+        Ok(ListPage { items, end })
     }
 }

@@ -12,7 +12,7 @@ use crate::ground::journal;
 use crate::read::handle::ReadHandle;
 use crate::read::join::Join;
 use crate::read::live::List;
-use crate::{Error, Events, Subscription, limits};
+use crate::{Error, EventPage, Events, Subscription, limits};
 
 /// The digest of a run's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,19 @@ impl ReadHandle {
         let next = found.last().map_or(from, |record| record.sequence + 1);
         let records = found.into_iter().map(|record| (record.sequence, record.bytes)).collect();
         Ok((records, next < tail.next_sequence))
+    }
+
+    /// The same, with damaged events as a page of their own.
+    #[boxed]
+    pub async fn run_page(&self, run: RunId, after: Option<u64>, limit: usize) -> Result<EventPage, Error> {
+        match self.read_run(run, after, limit).await {
+            Ok(page) => Ok(EventPage::after(after, page)),
+            Err(error) => {
+                let skipped = error.into_skipped(|damage| damage.sequences.clone())?;
+                let tail = self.tail(run).await?;
+                Ok(EventPage::skipping(skipped, tail.map_or(0, |tail| tail.saturating_sub(1))))
+            }
+        }
     }
 
     /// Follows a run after a sequence, or from its start.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use recount_event::family::run::Throttled;
 use recount_event::{Payload, RunId};
+use recount_log::ReadResult as _;
 use recount_run::{Command, outstanding};
 use recount_world::Kind;
 
@@ -92,16 +93,10 @@ impl WorkHandle {
             for run in page {
                 let stream = crate::ground::journal::stream_of(run);
                 let replayed = crate::ground::journal::replay(self.ground().store(), &stream, |_| {}).await;
-                let state = match replayed {
-                    Ok(Some(state)) => state,
-                    Ok(None) => continue,
-                    // A damaged run accepts no events, so it cannot be executed. The others continue.
-                    Err(error) if error.is_damage() => {
-                        tracing::error!(%run, %error, "an unfinished run is damaged and is not resumed");
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
+                // A damaged run accepts no events, so it cannot be executed. The others continue.
+                let report =
+                    |error| tracing::error!(%run, %error, "an unfinished run is damaged and is not resumed");
+                let Some(state) = replayed.readable()?.whole_or(report).flatten() else { continue };
                 let has_work = !outstanding(&state).work.is_empty();
                 self.write().context.dispatch.note_pending(run, state.next_sequence(), has_work);
             }

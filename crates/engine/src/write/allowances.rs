@@ -145,13 +145,7 @@ impl Writer {
     pub(crate) async fn forget_allowances(&self, store: &dyn Store, run: RunId) -> Result<(), Error> {
         let mut moved = 0;
         loop {
-            let range = RowRange {
-                space: rows::RUN_ALLOWANCES.into(),
-                prefix: format!("{run}/").into(),
-                after: None,
-                backwards: false,
-                limit: limits::ERASE_PAGE,
-            };
+            let range = RowRange::first(rows::RUN_ALLOWANCES, format!("{run}/"), limits::ERASE_PAGE);
             let page = store.rows(range).await?;
             if page.is_empty() {
                 return Ok(());

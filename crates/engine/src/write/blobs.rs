@@ -151,11 +151,8 @@ impl Blobs {
         let mut after = None;
         loop {
             let range = RowRange {
-                space: rows::BLOB_USES.into(),
-                prefix: format!("{hash}/").into(),
                 after: after.take(),
-                backwards: false,
-                limit: limits::BLOB_PAGE,
+                ..RowRange::first(rows::BLOB_USES, format!("{hash}/"), limits::BLOB_PAGE)
             };
             let page = self.store.rows(range).await?;
             let Some(last) = page.last() else { return Ok(false) };

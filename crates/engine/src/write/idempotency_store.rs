@@ -1,7 +1,7 @@
 //! Claims idempotency keys, stores responses and deletes expired keys. The stored data are in
 //! [`idempotency`](crate::write::idempotency).
 
-use recount_log::{Append, Guard, RowPut, RowRange};
+use recount_log::{Append, Guard, ReadResult as _, RowPut, RowRange};
 
 use crate::boxed;
 use crate::catalogue::table::read_row;
@@ -104,15 +104,10 @@ impl WriteHandle {
     /// Deletes a few expired keys, more than one for each new key. A key that is in use is deleted by a later call.
     async fn expired_rows(&self) -> Result<Vec<RowPut>, Error> {
         let now = self.ground().world.clock.now_ms();
-        let range = RowRange {
-            space: rows::IDEMPOTENCY_KEYS_DUE.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: limits::IDEMPOTENCY_KEYS_DELETED_AT_A_TIME,
-        };
+        let range =
+            RowRange::first(rows::IDEMPOTENCY_KEYS_DUE, "", limits::IDEMPOTENCY_KEYS_DELETED_AT_A_TIME);
         let mut deletions = Vec::new();
-        // A damaged one does not block the expiry of others.
+        // An unreadable one does not block the expiry of others.
         for due in self.ground().store().whole_rows(range).await?.rows {
             if &*due.key >= rows::due_key(now, "").as_str() {
                 break;
@@ -124,10 +119,8 @@ impl WriteHandle {
             if self.context.in_flight.has(&key) {
                 continue;
             }
-            let row = match self.catalogue().row::<IdempotencyRow>(rows::IDEMPOTENCY_KEYS, &key).await {
-                Err(error) if error.is_damage() => None,
-                row => row?,
-            };
+            let row = self.catalogue().row::<IdempotencyRow>(rows::IDEMPOTENCY_KEYS, &key).await;
+            let row = row.readable()?.whole().flatten();
             // It may have been used again.
             if row.is_some_and(|row| row.until_ms <= now) {
                 deletions.push(rows::delete(rows::IDEMPOTENCY_KEYS, key));

@@ -145,13 +145,7 @@ async fn newest_stored(
     producer: &ForeignId,
 ) -> Result<Option<(u64, u64)>, Error> {
     let prefix = rows::producer_prefix(run, producer);
-    let range = RowRange {
-        space: rows::PRODUCERS.into(),
-        prefix: prefix.as_str().into(),
-        after: None,
-        backwards: true,
-        limit: 1,
-    };
+    let range = RowRange { backwards: true, ..RowRange::first(rows::PRODUCERS, prefix.as_str(), 1) };
     let Some(row) = store.rows(range).await?.pop() else { return Ok(None) };
     let numbers = row.key.strip_prefix(prefix.as_str()).and_then(|rest| rest.split_once('/'));
     match numbers.map(|(epoch, seq)| (epoch.parse(), seq.parse())) {

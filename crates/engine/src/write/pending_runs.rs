@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use recount_event::RunId;
-use recount_log::Store;
+use recount_log::{ReadResult as _, Store};
 use recount_run::Status;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -115,16 +115,11 @@ impl PendingRuns {
         let mut after = None;
         while let Some(page) = own_open(store, &mut after).await? {
             for run in page {
-                let row = match store.row(rows::RUNS, &rows::tenant_key(run)).await.map_err(Error::from) {
-                    Ok(Some(row)) => row,
-                    Ok(None) => continue,
-                    // The row of a damaged run cannot be rebuilt.
-                    Err(error) if error.is_damage() => {
-                        tracing::error!(%run, %error, "the state of an unfinished run cannot be read");
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
+                let row = store.row(rows::RUNS, &rows::tenant_key(run)).await.readable()?;
+                // The row of an unreadable run cannot be rebuilt.
+                let report =
+                    |error| tracing::error!(%run, %error, "the state of an unfinished run cannot be read");
+                let Some(row) = row.whole_or(report).flatten() else { continue };
                 let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
                 if row.status == Status::Running.as_str() {
                     let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);

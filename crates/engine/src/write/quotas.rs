@@ -98,13 +98,8 @@ async fn stored_by(store: &dyn Store, space: &str, owner: &str, most: usize) -> 
 async fn summed(store: &dyn Store, space: &str, prefix: String, most: usize) -> Result<(u64, usize), Error> {
     let (mut sum, mut count, mut after) = (0_u64, 0, None);
     while count < most {
-        let range = RowRange {
-            space: space.into(),
-            prefix: prefix.as_str().into(),
-            after: after.take(),
-            backwards: false,
-            limit: limits::PAGE_EVENTS,
-        };
+        let range =
+            RowRange { after: after.take(), ..RowRange::first(space, prefix.as_str(), limits::PAGE_EVENTS) };
         let page = store.rows(range).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.key.clone());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use recount_event::{Code, RunId, TaskId};
-use recount_log::{End, ReadBound, RowPut, RowRange};
+use recount_log::{End, ReadBound, ReadResult as _, RowPut};
 use recount_run::Command;
 
 use crate::catalogue::artifact_rows::{ArtifactRemoval, artifact_deletions, blob_of, removal_rows};
@@ -20,11 +20,11 @@ use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::deletion;
 use crate::ground::{journal, rows};
 use crate::write::contribution::{Contribution, PendingReply, Removal};
-use crate::write::damaged_rows::delete_damaged_rows;
 use crate::write::listed_rows::{ListedRow, Relations, listed, relations};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
 use crate::write::request::{Erase, Prune, ReplyTo};
+use crate::write::row_deletions::{delete_all, delete_damaged_rows};
 use crate::write::writer::{Batch, Writer};
 use crate::{ArtifactRow, Error, Pruned, Tombstone, limits};
 
@@ -176,24 +176,17 @@ impl Writer {
             return Err(run_erased(self.run));
         }
         for space in [rows::PRODUCERS, rows::SEALED] {
-            self.delete_all(space).await?;
+            delete_all(store, space, &format!("{}/", self.run), limits::ERASE_ROWS_MAX).await?;
         }
         self.forget_allowances(store, self.run).await?;
         let task = relations.task;
         let is_listed_by_events = is_readable
-            && match self.remove_listed_by_events(end, task).await {
-                // Damaged while the server runs.
-                Err(error) if error.is_damage() => false,
-                removed => removed.map(|()| true)?,
-            };
+            // The events may be damaged while the server runs.
+            && self.remove_listed_by_events(end, task).await.readable()?.whole().is_some();
         if !is_listed_by_events {
             self.remove_listed_by_lists(task).await?;
         }
-        let head = match store.tail(&self.stream).await.map_err(Error::from) {
-            Ok(tail) => tail.map(|tail| tail.head.to_string()),
-            Err(error) if error.is_damage() => None,
-            Err(error) => return Err(error),
-        };
+        let tail = store.tail(&self.stream).await.readable()?.whole().flatten();
         let mut rows = self.last_rows(&relations).await?;
         if !is_listed_by_events {
             delete_damaged_rows(store, &rows).await?;
@@ -203,7 +196,7 @@ impl Writer {
             task_id: relations.task,
             session_id: relations.session,
             events: end.next_sequence,
-            head,
+            head: tail.map(|tail| tail.head.to_string()),
             erased_at: recount_event::time::format_ms(self.context.ground.world.clock.now_ms()),
             by,
         };
@@ -244,10 +237,7 @@ impl Writer {
         }
         // A damaged active row was never released by a run.
         for (space, key) in active {
-            let row = match self.context.ground.store.row(space, &key).await.map_err(Error::from) {
-                Err(error) if error.is_damage() => continue,
-                row => row?,
-            };
+            let row = self.context.ground.store.row(space, &key).await.readable()?.whole().flatten();
             let active = row.and_then(|row| read_row::<RunId>(space, &key, &row.value).ok());
             if active == Some(self.run) {
                 deletions.push(rows::delete(space, key));
@@ -359,25 +349,5 @@ impl Writer {
         let pruned = pruned_up_to(self.context.ground.store()).await?;
         let key = rows::PRUNED_LAST;
         Ok((position > pruned).then(|| rows::put(rows::PRUNED, key, recount_log::Guard::Any, &position)))
-    }
-
-    /// Deletes all rows of a space whose keys start with the run.
-    async fn delete_all(&self, space: &str) -> Result<(), Error> {
-        let store = self.context.ground.store();
-        loop {
-            let range = RowRange {
-                space: space.into(),
-                prefix: format!("{}/", self.run).into(),
-                after: None,
-                backwards: false,
-                limit: limits::ERASE_ROWS_MAX,
-            };
-            let page = store.rows(range).await?;
-            if page.is_empty() {
-                return Ok(());
-            }
-            let rows = page.into_iter().map(|row| rows::delete(space, row.key)).collect();
-            store.append(deletion(rows)).await?;
-        }
     }
 }

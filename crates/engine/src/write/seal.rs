@@ -94,12 +94,8 @@ impl Seal {
         let key = &*row.key;
         let row: SealedRow = read_row(rows::SEALED, key, &row.value)?;
         let corrupt = |why: &str| {
-            Error::Failed(Failure {
-                code: Code::StoreCorrupt,
-                message: format!("the original of {key} cannot be read: {why}"),
-                retry_after: None,
-                damage: None,
-            })
+            let message = format!("the original of {key} cannot be read: {why}");
+            Error::from(Failure::new(Code::StoreCorrupt, message))
         };
         let decoded = |text: &str| STANDARD.decode(text).map_err(|_| corrupt("it is not valid base64"));
         let (nonce, sealed) = (decoded(&row.nonce)?, decoded(&row.sealed)?);

@@ -400,12 +400,8 @@ fn fail_all(waiting: Vec<PendingReply>, failure: CommitFailure) {
     let is_shared = waiting.len() > 1;
     let blames_one = error.code() == Code::LimitReached || matches!(error, Error::Rejected(_));
     if is_shared && blames_one {
-        error = Error::Failed(Failure {
-            code: Code::StoreBusy,
-            message: "another command in the same batch was rejected; try again".into(),
-            retry_after: Some(Duration::ZERO),
-            damage: None,
-        });
+        let message = "another command in the same batch was rejected; try again";
+        error = Failure::for_now(Code::StoreBusy, message, Duration::ZERO).into();
     }
     for reply in waiting {
         match reply {

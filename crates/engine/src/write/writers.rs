@@ -76,15 +76,9 @@ impl Writers {
             return Ok(inbox.clone());
         }
         if awake.len() >= limits::AWAKE_MAX {
-            return Err(Error::Failed(Failure {
-                code: Code::StoreBusy,
-                message: format!(
-                    "the limit of {} active runs is reached; try again shortly",
-                    limits::AWAKE_MAX
-                ),
-                retry_after: Some(limits::TRY_AGAIN),
-                damage: None,
-            }));
+            let message =
+                format!("the limit of {} active runs is reached; try again shortly", limits::AWAKE_MAX);
+            return Err(Failure::for_now(Code::StoreBusy, message, limits::TRY_AGAIN).into());
         }
         let (inbox, receiver) = mpsc::channel(limits::INBOX_MAX);
         awake.insert(run, inbox.clone());

@@ -83,8 +83,8 @@ pub(crate) async fn listed(scene: &Scene, filter: ArtifactFilter, limit: usize) 
         let query = ListQuery { after, limit, status: None };
         let page = scene.engine.read().list_artifacts(&query, &filter, &Narrowing::default()).await.unwrap();
         ids.extend(page.items.into_iter().map(|row| row.id.to_string()));
-        after = page.next;
-        if !page.has_more {
+        after = page.end.next;
+        if !page.end.has_more {
             return ids;
         }
     }

@@ -38,8 +38,8 @@ async fn listed(engine: &Engine, status: Option<&str>, limit: usize) -> Vec<Stri
         let query = ListQuery { after, limit, status: status.map(str::to_owned) };
         let page = engine.read().list_approvals(&query).await.unwrap();
         ids.extend(page.items.into_iter().map(|row| row.id.to_string()));
-        after = page.next;
-        if !page.has_more {
+        after = page.end.next;
+        if !page.end.has_more {
             return ids;
         }
     }
@@ -94,8 +94,7 @@ async fn delete_catalogue(store: &MemoryStore) {
         "deadlines",
     ] {
         let space: Arc<str> = format!("catalogue.{space}").into();
-        let all =
-            RowRange { space: space.clone(), prefix: "".into(), after: None, backwards: false, limit: 1000 };
+        let all = RowRange::first(&space, "", 1000);
         let rows = store.rows(all).await.unwrap().into_iter();
         let rows =
             rows.map(|row| RowPut { space: space.clone(), key: row.key, guard: Guard::Any, value: None });

@@ -97,30 +97,24 @@ impl Fixture {
             },
             "record.once" => engine.write().claim_request(&self.idempotency).await.map(drop),
             "catalogue.artifacts_listed" => {
-                named(read.list_artifacts(&query(), &filter(None, None), &all).await?.damaged)
+                named(read.list_artifacts(&query(), &filter(None, None), &all).await?.end.damaged)
             }
             "catalogue.run_artifacts" => {
-                named(read.list_artifacts(&query(), &filter(Some(self.run), None), &all).await?.damaged)
+                named(read.list_artifacts(&query(), &filter(Some(self.run), None), &all).await?.end.damaged)
             }
             "catalogue.task_artifacts" => {
-                named(read.list_artifacts(&query(), &filter(None, Some(self.task)), &all).await?.damaged)
+                named(read.list_artifacts(&query(), &filter(None, Some(self.task)), &all).await?.end.damaged)
             }
-            "catalogue.approvals_listed" => named(read.list_approvals(&query()).await?.damaged),
-            "catalogue.clarifications_listed" => named(read.list_clarifications(&query()).await?.damaged),
-            "catalogue.handoffs_listed" => named(read.list_handoffs(&query()).await?.damaged),
+            "catalogue.approvals_listed" => named(read.list_approvals(&query()).await?.end.damaged),
+            "catalogue.clarifications_listed" => named(read.list_clarifications(&query()).await?.end.damaged),
+            "catalogue.handoffs_listed" => named(read.list_handoffs(&query()).await?.end.damaged),
             other => panic!("no reader for {other}"),
         }
     }
 
     /// Rewrites each row of a space, without the engine.
     async fn rewrite(&self, space: &str, change: impl Fn(&str, Value) -> Value) -> Vec<(String, Bytes)> {
-        let range = RowRange {
-            space: space.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: usize::MAX,
-        };
+        let range = RowRange::first(space, "", usize::MAX);
         let before = self.scene.store.rows(range).await.unwrap();
         assert!(!before.is_empty(), "{space} has no row");
         for row in &before {
@@ -219,5 +213,5 @@ async fn a_list_names_an_unreadable_row_and_continues() {
     fixture.scene.reopen().await;
     let page = fixture.scene.engine.catalogue().list_runs(&query()).await.unwrap();
     assert_eq!(page.items.iter().map(|row| row.id.to_string()).collect::<Vec<_>>(), [other.to_string()]);
-    assert_eq!(page.damaged, [format!("catalogue.runs/{key}")]);
+    assert_eq!(page.end.damaged, [format!("catalogue.runs/{key}")]);
 }

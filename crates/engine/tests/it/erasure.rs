@@ -57,13 +57,7 @@ async fn rows_naming(scene: &Scene, names: &[String]) -> Vec<String> {
         "record.sealed",
         "record.erasing",
     ] {
-        let range = RowRange {
-            space: space.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: usize::MAX,
-        };
+        let range = RowRange::first(space, "", usize::MAX);
         for row in scene.disk.store().rows(range).await.unwrap() {
             let text = format!("{space} {} {}", row.key, String::from_utf8_lossy(&row.value));
             if names.iter().any(|name| text.contains(name)) {

@@ -26,14 +26,18 @@ async fn pages_cover_the_whole_list_while_it_grows() {
             scene.queue().await;
             scene.cancel(runs[pages % 25].parse().unwrap()).await.ok();
             pages += 1;
-            after = page.next;
-            if !page.has_more {
+            after = page.end.next;
+            if !page.end.has_more {
                 break;
             }
         }
         assert_eq!(seen, runs, "limit {limit}");
         let page = scene.engine.catalogue().list_runs(&query(limit, after.clone(), None)).await.unwrap();
-        assert_eq!((page.items.len(), page.next, page.has_more), (0, after, false), "the cursor stays");
+        assert_eq!(
+            (page.items.len(), page.end.next, page.end.has_more),
+            (0, after, false),
+            "the cursor stays"
+        );
         scene.check().await;
     }
 }
@@ -56,15 +60,15 @@ async fn a_filtered_list_is_complete() {
             let page =
                 scene.engine.catalogue().list_runs(&query(limit, after, Some("cancelled"))).await.unwrap();
             seen.extend(page.items.into_iter().map(|row| row.id.to_string()));
-            after = page.next;
-            if !page.has_more {
+            after = page.end.next;
+            if !page.end.has_more {
                 break;
             }
         }
         assert_eq!(seen, cancelled);
     }
     let none = scene.engine.catalogue().list_runs(&query(5, None, Some("failed"))).await.unwrap();
-    assert!(none.items.is_empty() && !none.has_more && none.next.is_some());
+    assert!(none.items.is_empty() && !none.end.has_more && none.end.next.is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,10 +80,11 @@ async fn a_filtered_page_scans_a_limited_number_of_rows_and_continues_by_cursor(
         scene.queue().await;
     }
     let page = scene.engine.catalogue().list_runs(&query(100, None, Some("cancelled"))).await.unwrap();
-    assert!(page.items.is_empty() && page.has_more);
-    let page = scene.engine.catalogue().list_runs(&query(100, page.next, Some("cancelled"))).await.unwrap();
+    assert!(page.items.is_empty() && page.end.has_more);
+    let page =
+        scene.engine.catalogue().list_runs(&query(100, page.end.next, Some("cancelled"))).await.unwrap();
     assert_eq!(page.items.len(), 1);
-    assert!(!page.has_more);
+    assert!(!page.end.has_more);
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,6 +106,6 @@ async fn tasks_and_their_runs_are_listed_separately() {
     tasks.reverse();
     let listed = scene.engine.catalogue().list_tasks(&query(2, None, None)).await.unwrap();
     assert_eq!(listed.items.iter().map(|row| row.id).collect::<Vec<_>>(), tasks[..2]);
-    assert!(listed.has_more);
+    assert!(listed.end.has_more);
     scene.check().await;
 }

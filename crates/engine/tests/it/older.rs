@@ -9,8 +9,7 @@ use crate::prompts::{HANDOFF, QUESTION, handoffs, questions};
 use crate::scene::{APPROVAL, START_MS, Scene};
 
 async fn rows(store: &dyn Store, space: &str) -> Vec<recount_log::Row> {
-    let range =
-        RowRange { space: space.into(), prefix: "".into(), after: None, backwards: false, limit: 1000 };
+    let range = RowRange::first(space, "", 1000);
     store.rows(range).await.unwrap()
 }
 

@@ -43,7 +43,7 @@ async fn list(scene: &Scene) -> Vec<String> {
         .list_artifacts(&query, &ArtifactFilter::default(), &Narrowing::default())
         .await
         .unwrap();
-    assert!(page.damaged.is_empty(), "{:?}", page.damaged);
+    assert!(page.end.damaged.is_empty(), "{:?}", page.end.damaged);
     page.items.into_iter().map(|row| row.id.to_string()).collect()
 }
 

@@ -7,13 +7,7 @@ use crate::artifacts::{own_run, progress};
 use crate::scene::{Scene, code, drafts};
 
 async fn sealed(scene: &Scene) -> Vec<String> {
-    let range = RowRange {
-        space: "record.sealed".into(),
-        prefix: "".into(),
-        after: None,
-        backwards: false,
-        limit: 100,
-    };
+    let range = RowRange::first("record.sealed", "", 100);
     let rows = scene.disk.store().rows(range).await.unwrap();
     rows.into_iter().map(|row| format!("{} {}", row.key, String::from_utf8_lossy(&row.value))).collect()
 }
@@ -57,13 +51,7 @@ async fn originals_are_unreadable_with_another_key_or_under_another_run() {
     let (one, two) = (own_run(&scene, None).await, own_run(&scene, None).await);
     let call = ForeignId::parse("a").unwrap();
     scene.engine.write().seal(one, &call, b"one").await.unwrap();
-    let range = RowRange {
-        space: "record.sealed".into(),
-        prefix: "".into(),
-        after: None,
-        backwards: false,
-        limit: 1,
-    };
+    let range = RowRange::first("record.sealed", "", 1);
     let row = scene.disk.store().rows(range).await.unwrap().remove(0);
     let moved = recount_log::RowPut {
         space: "record.sealed".into(),

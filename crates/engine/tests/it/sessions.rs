@@ -19,10 +19,10 @@ async fn runs(scene: &Scene, session: SessionId) -> Vec<String> {
     loop {
         let page = scene.engine.catalogue().list_session_runs(session, &query).await.unwrap();
         found.extend(page.items.into_iter().map(|row| row.id.to_string()));
-        if !page.has_more {
+        if !page.end.has_more {
             return found;
         }
-        query.after = page.next;
+        query.after = page.end.next;
     }
 }
 
@@ -47,13 +47,7 @@ async fn scene() -> (Scene, SessionId, [RunId; 3]) {
 }
 
 async fn erasing(scene: &Scene) -> usize {
-    let range = RowRange {
-        space: "record.erasing".into(),
-        prefix: "".into(),
-        after: None,
-        backwards: false,
-        limit: 9,
-    };
+    let range = RowRange::first("record.erasing", "", 9);
     scene.disk.store().rows(range).await.unwrap().len()
 }
 

@@ -131,8 +131,8 @@ impl<F: Feed> RoomFeed<F> {
         loop {
             let page = engine.read().list_approvals(&query).await?;
             page.items.iter().for_each(|row| note(row.run_id, &row.id));
-            query.after = page.next;
-            if query.after.is_none() || !page.has_more {
+            query.after = page.end.next;
+            if query.after.is_none() || !page.end.has_more {
                 break;
             }
         }
@@ -140,8 +140,8 @@ impl<F: Feed> RoomFeed<F> {
         loop {
             let page = engine.read().list_clarifications(&query).await?;
             page.items.iter().for_each(|row| note(row.run_id, &row.id));
-            query.after = page.next;
-            if query.after.is_none() || !page.has_more {
+            query.after = page.end.next;
+            if query.after.is_none() || !page.end.has_more {
                 return Ok(open);
             }
         }

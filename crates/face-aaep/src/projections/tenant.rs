@@ -193,10 +193,10 @@ impl Task {
                 .await?;
             looked_at += page.items.len();
             rows.extend(page.items.into_iter().filter(|row| !row.has_ended()));
-            if !page.has_more || looked_at >= limits::RUNS_LOOKED_AT_MAX {
+            if !page.end.has_more || looked_at >= limits::RUNS_LOOKED_AT_MAX {
                 break;
             }
-            query.after = page.next;
+            query.after = page.end.next;
         }
         let waits = |row: &RunRow| {
             [&row.pending_approvals, &row.pending_clarifications, &row.pending_handoffs]

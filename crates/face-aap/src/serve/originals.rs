@@ -75,7 +75,7 @@ impl Originals {
             let message = format!(
                 "the original input of call {call} is not valid JSON; cancel the turn and start another"
             );
-            Error::Failed(Failure { code: Code::StoreCorrupt, message, retry_after: None, damage: None })
+            Failure::new(Code::StoreCorrupt, message)
         })?;
         Ok(())
     }
@@ -95,12 +95,7 @@ impl InvokedCalls {
             for (sequence, bytes) in page {
                 let event = codec::decode(&bytes).map_err(|why| {
                     let message = format!("event {sequence} of {run} cannot be read: {why}");
-                    Error::Failed(Failure {
-                        code: Code::StoreCorrupt,
-                        message,
-                        retry_after: None,
-                        damage: None,
-                    })
+                    Failure::new(Code::StoreCorrupt, message)
                 })?;
                 match event.payload() {
                     Payload::ToolInvoked(invoked) => {

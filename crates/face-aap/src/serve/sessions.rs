@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
-use recount_engine::{ListQuery, NewRun, NewSetup, Scope, SessionRow, SetupRow};
+use recount_engine::{ListQuery, NewRun, NewSetup, ReadResult as _, Scope, SessionRow, SetupRow};
 use recount_event::SessionId;
 
 use super::caller::Face;
@@ -68,8 +68,8 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Handle
         let query = ListQuery { after: after.take(), limit: list_query.limit - sessions.len(), status: None };
         let listed = face.engine.catalogue().list_setups(&query).await?;
         looked_at += query.limit;
-        (after, has_more) = (listed.next, listed.has_more);
-        damaged.extend(listed.damaged);
+        (after, has_more) = (listed.end.next, listed.end.has_more);
+        damaged.extend(listed.end.damaged);
         for (row, setup) in listed.items {
             let session = row.id;
             let is_theirs = face.caller.narrowing.admits(None, Some(session));
@@ -98,10 +98,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Handle
 
 /// `None` if the stored data of the session is damaged.
 fn known<T>(read: Result<T, Refusal>) -> Result<Option<T>, Refusal> {
-    match read {
-        Err(refusal) if refusal.is_damage() => Ok(None),
-        read => read.map(Some),
-    }
+    Ok(read.readable()?.whole())
 }
 
 pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> HandlerResult {

@@ -4,6 +4,7 @@
 
 use std::rc::Rc;
 
+use recount_client::reply::Gap;
 use recount_client::{Source, TailItem, Until};
 use recount_event::codec;
 use serde_json::Value;
@@ -50,21 +51,8 @@ async fn follow(
                     }
                     continue;
                 }
-                Ok(TailItem::Gap { first, last }) => {
-                    missing(
-                        this,
-                        session,
-                        following,
-                        &format!("Events {first} to {last} of the run were pruned."),
-                    )
-                    .await;
-                    continue;
-                }
-                Ok(TailItem::Damaged(range)) => {
-                    let (first, last) = (range.first_sequence.unwrap_or(0), range.last_sequence.unwrap_or(0));
-                    let words =
-                        format!("Events {first} to {last} of the run are damaged and cannot be shown.");
-                    missing(this, session, following, &words).await;
+                Ok(TailItem::Gap(gap)) => {
+                    missing(this, session, following, &gap_words(&gap)).await;
                     continue;
                 }
                 Ok(TailItem::CaughtUp { .. }) => continue,
@@ -97,6 +85,19 @@ async fn lost(this: &Connection, session: &Session, following: &Following, error
         Ending::Failed { code: "unreachable".to_owned(), message: error.message.clone(), retriable: true };
     *following.ending.borrow_mut() = Some(ending);
     ending::fail(this, session, &following.run, error).await;
+}
+
+/// Describes missing events of a run.
+pub(super) fn gap_words(gap: &Gap) -> String {
+    match gap {
+        Gap::Pruned { first_pruned_sequence: first, last_pruned_sequence: last } => {
+            format!("Events {first} to {last} of the run were pruned.")
+        }
+        Gap::Damaged(range) => {
+            let (first, last) = (range.first_sequence.unwrap_or(0), range.last_sequence.unwrap_or(0));
+            format!("Events {first} to {last} of the run are damaged and cannot be shown.")
+        }
+    }
 }
 
 async fn missing(this: &Connection, session: &Session, following: &Following, words: &str) {

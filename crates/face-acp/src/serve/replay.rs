@@ -128,10 +128,8 @@ async fn replay(
     loop {
         let limit = Some(limits::PAGE_EVENTS);
         let page = this.patiently(async || this.client.read_run_events(run, after, limit).await).await?;
-        if let Some(Gap::Damaged(range)) = &page.gap {
-            let (first, last) = (range.first_sequence.unwrap_or(0), range.last_sequence.unwrap_or(0));
-            let words = format!("Events {first} to {last} of the run are damaged and cannot be shown.");
-            let note = following.projector.borrow().note(&words);
+        if let Some(gap @ Gap::Damaged(range)) = &page.gap {
+            let note = following.projector.borrow().note(&follow::gap_words(gap));
             show(this, session, &following, is_shown, vec![note]).await;
             after = range.last_sequence.or(after);
         }

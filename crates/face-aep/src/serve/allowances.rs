@@ -28,12 +28,7 @@ pub(super) async fn list_allowances(face: Face, RawQuery(raw): RawQuery) -> Hand
         },
     };
     let listed = face.engine.catalogue().list_allowances(&query, &filter, &face.caller.narrowing).await?;
-    Ok(page(
-        &face,
-        listed.items.into_iter().map(project::allowance).collect(),
-        (listed.next, listed.has_more),
-        listed.damaged,
-    ))
+    Ok(page(&face, listed.items.into_iter().map(project::allowance).collect(), listed.end))
 }
 
 pub(super) async fn take_back_allowance(face: Face, Ids(id): Ids<String>) -> HandlerResult {

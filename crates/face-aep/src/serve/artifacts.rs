@@ -55,7 +55,7 @@ async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> HandlerResu
     };
     let listed = face.engine.read().list_artifacts(&page_of, &filter, &face.caller.narrowing).await?;
     let shown = listed.items.into_iter().map(|row| project::artifact(row, None)).collect();
-    Ok(page(face, shown, (listed.next, listed.has_more), listed.damaged))
+    Ok(page(face, shown, listed.end))
 }
 
 /// The first artifact with this id that the caller may see.

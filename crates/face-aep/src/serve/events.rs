@@ -4,12 +4,11 @@ use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::body::Body;
 use axum::extract::{Extension, RawQuery, Request};
 use axum::response::Response;
-use bytes::Bytes;
 use futures_util::StreamExt as _;
 use recount_api::query;
 use recount_api::reply::{One, Receipt};
 use recount_api::request::AppendEvents;
-use recount_engine::EventFilter;
+use recount_engine::{EventFilter, EventPage};
 use recount_event::{Code, RunId};
 use recount_transport::media::{self, ResponseFormat};
 use recount_transport::{RequestId, sse};
@@ -118,26 +117,13 @@ async fn read_run(
 ) -> HandlerResult {
     let reading = reading(headers, raw.as_deref(), query::AFTER_SEQUENCE)?;
     if !reading.stream {
-        let (envelopes, has_more) = match face.engine.read().read_run(run, reading.after, reading.limit).await
-        {
-            Ok(page) => page,
-            Err(error) => {
-                let Some(damage) = error.damage().filter(|damage| damage.sequences.is_some()) else {
-                    return Err(error.into());
-                };
-                let tail = face.engine.read().tail(run).await?;
-                let last = damage.sequences.as_ref().map(|range| *range.end());
-                let has_more = last.map(|last| last + 1) < tail;
-                let gap = Some(project::damaged(damage, true));
-                return Ok(events_page(&[], last, has_more, gap));
-            }
-        };
+        let page = face.engine.read().run_page(run, reading.after, reading.limit).await?;
         let first_requested = reading.after.map_or(0, |after| after + 1);
-        let pruned = match envelopes.first() {
+        let pruned = match page.events.first() {
             Some((first, _)) if *first > first_requested => Some(project::gap(first_requested, first - 1)),
             _ => None,
         };
-        return Ok(events_page(&envelopes, reading.after, has_more, pruned));
+        return Ok(events_page(&page, true, pruned));
     }
     let subscription = face.engine.read().follow_run(run, reading.after).await?;
     if reading.is_reconnect && nothing_can_follow(face, run, reading.after).await? {
@@ -167,24 +153,9 @@ pub(super) async fn read_feed(
     if reading.stream {
         return follow_feed(&face, reading.after, sieve, &id).await;
     }
-    if sieve.is_open() {
-        return match face.engine.read().read_feed(reading.after, reading.limit).await {
-            Ok((envelopes, has_more)) => Ok(events_page(&envelopes, reading.after, has_more, None)),
-            Err(error) => {
-                let positions = error.damage().and_then(|damage| damage.positions.clone());
-                let (Some(damage), Some(positions)) = (error.damage(), positions) else {
-                    return Err(error.into());
-                };
-                let has_more = *positions.end() < face.engine.read().last_position().await?;
-                let gap = Some(project::damaged(damage, true));
-                Ok(events_page(&[], Some(*positions.end()), has_more, gap))
-            }
-        };
-    }
-    let page = face.engine.read().read_feed_of(reading.after, reading.limit, sieve).await?;
-    let next = cursor_or_none(page.next);
-    let gap = page.damage.as_ref().map(|damage| project::damaged(damage, false));
-    Ok(json_bytes(StatusCode::OK, project::events_page(&page.events, next, page.has_more, gap)))
+    let names_run = sieve.is_open();
+    let page = face.engine.read().feed_page(reading.after, reading.limit, sieve).await?;
+    Ok(events_page(&page, names_run, None))
 }
 
 /// The filter of the feed, restricted to what the caller may see.
@@ -228,15 +199,11 @@ pub(super) async fn stream_feed(
     follow_feed(&face, reading.after, sieve, &id).await
 }
 
-fn events_page(
-    envelopes: &[(u64, Bytes)],
-    after: Option<u64>,
-    has_more: bool,
-    gap: Option<String>,
-) -> Response {
-    let last = envelopes.last().map(|(cursor, _)| *cursor).or(after);
-    let next = cursor_or_none(last);
-    json_bytes(StatusCode::OK, project::events_page(envelopes, next, has_more, gap))
+/// A page with the gap in it: unreadable events, or pruned ones.
+fn events_page(page: &EventPage, names_run: bool, pruned: Option<String>) -> Response {
+    let gap = page.damage.as_ref().map(|damage| project::damaged(damage, names_run)).or(pruned);
+    let next = cursor_or_none(page.next);
+    json_bytes(StatusCode::OK, project::events_page(&page.events, next, page.has_more, gap))
 }
 
 /// A cursor in the form of pages; -1 is before the first event.

@@ -10,7 +10,7 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use recount_api::query;
 use recount_api::reply::Page;
-use recount_engine::{ListQuery, RunFilter};
+use recount_engine::{ListQuery, PageEnd, RunFilter};
 use recount_event::Code;
 use recount_transport::media;
 use serde::Serialize;
@@ -161,14 +161,9 @@ impl Query {
 
 /// A page of a list, with its cursor and its damaged rows. Clients that see only a part of the items get the kind of a
 /// damaged row, but not its owner.
-pub(super) fn page<T: Serialize>(
-    face: &Face,
-    shown: Vec<T>,
-    (next, has_more): (Option<String>, bool),
-    damaged: Vec<String>,
-) -> Response {
-    let mut page = Page::new(shown, next.map(serde_json::Value::String), has_more);
-    page.damaged = damaged;
+pub(super) fn page<T: Serialize>(face: &Face, shown: Vec<T>, end: PageEnd) -> Response {
+    let mut page = Page::new(shown, end.next.map(serde_json::Value::String), end.has_more);
+    page.damaged = end.damaged;
     if !face.caller.narrowing.is_none() {
         page.damaged.iter_mut().for_each(|row| row.truncate(row.find('/').unwrap_or(row.len())));
         page.damaged.dedup();

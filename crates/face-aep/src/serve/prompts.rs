@@ -73,12 +73,7 @@ pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Handl
     let query = Query::parse(raw.as_deref()).list_by_status(None, &APPROVAL_STATUSES)?;
     let listed = face.engine.read().list_approvals(&query).await?;
     let rows = seen(&face, listed.items, run_of_approval).await?;
-    Ok(page(
-        &face,
-        rows.into_iter().map(project::approval).collect(),
-        (listed.next, listed.has_more),
-        listed.damaged,
-    ))
+    Ok(page(&face, rows.into_iter().map(project::approval).collect(), listed.end))
 }
 
 async fn approval_row(face: &Face, id: &ForeignId) -> Result<ApprovalRow, Refusal> {
@@ -187,12 +182,7 @@ pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> 
     let query = Query::parse(raw.as_deref()).list_by_status(None, &CLARIFICATION_STATUSES)?;
     let listed = face.engine.read().list_clarifications(&query).await?;
     let rows = seen(&face, listed.items, run_of_clarification).await?;
-    Ok(page(
-        &face,
-        rows.into_iter().map(project::clarification).collect(),
-        (listed.next, listed.has_more),
-        listed.damaged,
-    ))
+    Ok(page(&face, rows.into_iter().map(project::clarification).collect(), listed.end))
 }
 
 async fn clarification_row(face: &Face, id: &ForeignId) -> Result<ClarificationRow, Refusal> {
@@ -273,7 +263,7 @@ pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> Handle
     let listed = face.engine.read().list_handoffs(&query).await?;
     let rows = seen(&face, listed.items, run_of_handoff).await?;
     let handoffs: Vec<reply::Handoff> = rows.into_iter().map(project::listed_handoff).collect();
-    Ok(page(&face, handoffs, (listed.next, listed.has_more), listed.damaged))
+    Ok(page(&face, handoffs, listed.end))
 }
 
 async fn handoff_row(face: &Face, id: &ForeignId) -> Result<HandoffRow, Refusal> {

@@ -90,7 +90,7 @@ async fn shown_page(face: &Face, listed: ListPage<RunRow>) -> HandlerResult {
     for row in listed.items {
         runs.push(shown(face, row).await?);
     }
-    Ok(page(face, runs, (listed.next, listed.has_more), listed.damaged))
+    Ok(page(face, runs, listed.end))
 }
 
 pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {

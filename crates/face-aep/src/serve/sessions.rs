@@ -43,7 +43,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Handle
     for row in listed.items {
         sessions.push(show_session(&face, row).await?);
     }
-    Ok(page(&face, sessions, (listed.next, listed.has_more), listed.damaged))
+    Ok(page(&face, sessions, listed.end))
 }
 
 async fn show_session(face: &Face, row: SessionRow) -> Result<reply::Session, Refusal> {

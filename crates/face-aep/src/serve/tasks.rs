@@ -6,7 +6,7 @@ use recount_api::query;
 use recount_api::query::RUN_STATUSES;
 use recount_api::reply::{self, One};
 use recount_api::request::{ChangeTask, CreateTask};
-use recount_engine::{CommandOutcome, ListQuery, NewTask, TaskChange};
+use recount_engine::{CommandOutcome, ListQuery, NewTask, PageEnd, TaskChange};
 use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
@@ -56,14 +56,13 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> HandlerRe
     let query = Query::parse(raw.as_deref());
     let (mut page_of, filter) = (query.list(Some(TaskId::PREFIX))?, query.run_filter(&TASK_STATUSES)?);
     let limit = page_of.limit;
-    let (mut tasks, mut looked_at, mut damaged) = (Vec::new(), 0, Vec::new());
+    let (mut tasks, mut looked_at, mut end) = (Vec::new(), 0, PageEnd::default());
     loop {
         // The status of a task is that of its latest run, so each run is read, up to a limit for each page.
         page_of.limit = limit - tasks.len();
         let listed = face.engine.catalogue().list_tasks(&page_of).await?;
         looked_at += listed.items.len();
-        damaged.extend(listed.damaged);
-        damaged.dedup();
+        end.advance(listed.end);
         for row in listed.items {
             if !face.caller.narrowing.admits(Some(row.id), None) {
                 continue;
@@ -73,10 +72,10 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> HandlerRe
                 tasks.push(task);
             }
         }
-        if tasks.len() == limit || looked_at >= limits::TASKS_LOOKED_AT_MAX || !listed.has_more {
-            return Ok(page(&face, tasks, (listed.next, listed.has_more), damaged));
+        if tasks.len() == limit || looked_at >= limits::TASKS_LOOKED_AT_MAX || !end.has_more {
+            return Ok(page(&face, tasks, end));
         }
-        page_of.after = listed.next;
+        page_of.after = end.next.take();
     }
 }
 

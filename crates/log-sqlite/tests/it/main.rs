@@ -14,7 +14,6 @@ mod pending_rows;
 mod power;
 mod queue;
 mod releases;
-mod salvage;
 mod sealing;
 mod tools;
 mod wal;

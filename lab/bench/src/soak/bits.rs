@@ -172,8 +172,7 @@ async fn read(store: &SqliteStore, written: &Written) -> Result<bool> {
             }
         }
     }
-    let range =
-        RowRange { space: SPACE.into(), prefix: "".into(), after: None, backwards: false, limit: usize::MAX };
+    let range = RowRange::first(SPACE, "", usize::MAX);
     match store.rows(range).await {
         Ok(rows) => {
             let same = rows.iter().map(|row| (&row.key, &row.value)).eq(&written.rows);

@@ -227,8 +227,7 @@ async fn read_stream(client: &Client, run: &str, digest: &(u64, String)) -> Resu
         match message? {
             TailItem::Event { envelope, .. } => sum.event(envelope.as_bytes()).map_err(|why| anyhow!(why))?,
             TailItem::CaughtUp { .. } => {}
-            TailItem::Damaged(damaged) => bail!("a stream lacks {damaged:?}"),
-            TailItem::Gap { first, last } => bail!("a stream lacks {first} to {last}"),
+            TailItem::Gap(gap) => bail!("a stream lacks {gap:?}"),
             TailItem::Disconnected { reason, .. } => bail!("a stream broke: {reason}"),
         }
     }
@@ -251,8 +250,7 @@ async fn read_feed(client: &Client, digests: &Digests, all: u64) -> Result<()> {
                 sum.event(envelope.as_bytes()).map_err(|why| anyhow!(why))?;
             }
             TailItem::CaughtUp { .. } => {}
-            TailItem::Damaged(damaged) => bail!("the feed lacks {damaged:?}"),
-            TailItem::Gap { first, last } => bail!("the feed lacks {first} to {last}"),
+            TailItem::Gap(gap) => bail!("the feed lacks {gap:?}"),
             TailItem::Disconnected { reason, .. } => bail!("the feed broke: {reason}"),
         }
     }

@@ -83,13 +83,7 @@ impl EnginePlay {
     }
 
     fn deletions_under_way(&self) -> usize {
-        let range = RowRange {
-            space: "record.erasing".into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: usize::MAX,
-        };
+        let range = RowRange::first("record.erasing", "", usize::MAX);
         answer_now(self.disk.store().rows(range)).unwrap_or_default().len()
     }
 

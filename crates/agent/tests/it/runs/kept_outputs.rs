@@ -16,7 +16,7 @@ async fn artifacts(scene: &Scene) -> Vec<ArtifactRow> {
     let query = ListQuery { limit: 200, ..ListQuery::default() };
     let read = scene.engine.read();
     let page = read.list_artifacts(&query, &ArtifactFilter::default(), &Narrowing::default()).await.unwrap();
-    assert!(!page.has_more);
+    assert!(!page.end.has_more);
     page.items
 }
 

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
 
+use recount_client::reply::Gap;
 use recount_client::request::{AcknowledgeHandoff, AnswerClarification, Cancel, RejectHandoff, Verdict};
 use recount_client::{Client, ClientError, Source, TailItem, Until, moment};
 use recount_command_line::output::Screen;
@@ -21,7 +22,7 @@ use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
-use crate::render::damage::damage_words;
+use crate::render::gap::gap_words;
 use crate::render::live::{Ending, Kind, Live, Paint, Prompt};
 use crate::render::pulse::{Beat, Pulse, Style};
 
@@ -213,8 +214,10 @@ impl Following {
     async fn take_item(&mut self, item: TailItem) -> Result<(), Failure> {
         match item {
             TailItem::Event { envelope, .. } => self.event(&envelope).await?,
-            TailItem::Gap { first, last } => self.note(&format!("events {first} to {last} were pruned")),
-            TailItem::Damaged(damaged) => self.note(&damage_words(&damaged)),
+            TailItem::Gap(Gap::Pruned { first_pruned_sequence: first, last_pruned_sequence: last }) => {
+                self.note(&format!("events {first} to {last} were pruned"));
+            }
+            TailItem::Gap(gap) => self.note(&gap_words(&gap)),
             TailItem::CaughtUp { .. } => {
                 if std::mem::take(&mut self.is_away) {
                     self.note("reconnected");

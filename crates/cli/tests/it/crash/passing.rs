@@ -142,13 +142,13 @@ async fn follow(course: &Course, run: &str, is_appended: &Cell<bool>) {
                     reading = tail(next);
                 }
             }
-            Some(Ok(TailItem::Gap { first, last })) => {
+            Some(Ok(TailItem::Gap(gap))) => {
+                let (first, last) = gap.pruned().unwrap_or_else(|| panic!("{gap:?}"));
                 assert!(first == next && last >= first && !ended, "{run}: a gap from {first} at {next}");
                 next = last + 1;
                 counted(&course.passing.gaps_reported);
                 course.passing.note(run, |known| known.first = known.first.max(next));
             }
-            Some(Ok(TailItem::Damaged(damaged))) => panic!("{damaged:?}"),
             Some(Ok(TailItem::CaughtUp { .. })) => {}
             Some(Ok(TailItem::Disconnected { .. }) | Err(ClientError::Unreachable { .. })) => {
                 counted(&course.resumed);

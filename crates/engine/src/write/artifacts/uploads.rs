@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_event::{Code, ForeignId, time};
-use recount_log::{Append, Guard, RowPut, RowRange};
+use recount_log::{Append, Guard, ReadResult as _, RowPut, RowRange};
 
 use crate::boxed;
 use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, ArtifactEntry, HASH_PREFIX, blob_of, blob_uses};
@@ -115,13 +115,7 @@ impl WriteHandle {
     /// The expiry rows, oldest first. Damaged ones are skipped, so that they block neither uploads nor the expiry of
     /// others.
     async fn uploads_due(&self, limit: usize) -> Result<Vec<recount_log::Row>, Error> {
-        let range = RowRange {
-            space: rows::UPLOADS_DUE.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit,
-        };
+        let range = RowRange::first(rows::UPLOADS_DUE, "", limit);
         Ok(self.ground().store().whole_rows(range).await?.rows)
     }
 
@@ -155,22 +149,16 @@ impl WriteHandle {
                 }
                 Err(unreadable) => Err(unreadable),
             };
-            match upload {
-                Ok(Some(upload)) => {
+            // An unreadable one does not block the expiry of others.
+            let upload = upload.readable()?.whole_or(|error| {
+                tracing::error!(%error, due = &*row.key, "a damaged upload cannot be deleted; its bytes stay");
+            });
+            match upload.flatten() {
+                Some(upload) => {
                     deletions.extend(self.upload_deletions(&upload).await?);
                     hashes.extend(blob_of(&upload.hash).map(str::to_owned));
                 }
-                Err(error) if !error.is_damage() => return Err(error),
-                // A damaged one does not block the expiry of others.
-                Err(error) => {
-                    tracing::error!(
-                        %error,
-                        due = &*row.key,
-                        "a damaged upload cannot be deleted; its bytes stay"
-                    );
-                    deletions.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
-                }
-                Ok(None) => deletions.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
+                None => deletions.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
             }
         }
         if deletions.is_empty() {

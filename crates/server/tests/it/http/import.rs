@@ -3,7 +3,7 @@
 use recount_api::export::Header;
 use recount_event::{Code, RunId};
 use recount_log::chain::ChainValue;
-use recount_server::export::{ExportDigest, Folder, ImportError};
+use recount_server::export::{ExportDigest, Folder, FolderRuns, ImportError};
 use recount_world::{Entropy, SeededEntropy};
 
 use crate::test_context::{PREFIXES, TestContext, batch, check_problem, check_reply, text};
@@ -228,7 +228,7 @@ async fn an_edited_file_is_refused_or_the_same() {
                 store = Folder::open_or_create(folder.path()).unwrap();
             }
             Err(ImportError::Refused { .. }) => {
-                assert_eq!(store.runs().await.unwrap(), (vec![], 0), "{about}");
+                assert_eq!(store.runs().await.unwrap(), FolderRuns::default(), "{about}");
             }
             Err(why) => panic!("{about}: {why:?}"),
         }
@@ -263,7 +263,8 @@ async fn a_folder_exports_and_imports_whole_runs() {
     }
     let mut expected = [one.clone(), two];
     expected.sort();
-    assert_eq!(store.runs().await.unwrap(), (expected.to_vec(), 0));
+    let ids = expected.to_vec();
+    assert_eq!(store.runs().await.unwrap(), FolderRuns { ids, ..FolderRuns::default() });
     assert_eq!(store.tail("run_x").await.unwrap(), None);
     assert!(Folder::open(&data).is_err(), "one at a time");
     store.close().await.unwrap();

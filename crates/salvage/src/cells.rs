@@ -4,6 +4,8 @@
 //! its own pages. Values have their types; `classify.rs` decides what a row means.
 //! The format: <https://www.sqlite.org/fileformat2.html>. Entry point: [`rows_of`].
 
+use recount_log_sqlite::stored::{Column, columns, local_bytes, varint};
+
 use super::image::{Image, PAGE_BYTES};
 
 const TABLE_LEAF: u8 = 0x0d;
@@ -17,14 +19,6 @@ const FILE_HEADER_BYTES: usize = 100;
 /// No row is larger than this; a larger length is damage.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
-    Null,
-    Number(i64),
-    Text(Vec<u8>),
-    Bytes(Vec<u8>),
-}
-
 /// The page and cell of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CellPlace {
@@ -36,7 +30,14 @@ pub(super) struct StoredRow {
     pub(super) place: CellPlace,
     /// `None` in a table without row numbers, and in an index.
     pub(super) number: Option<i64>,
-    pub(super) values: Vec<Value>,
+    payload: Vec<u8>,
+}
+
+impl StoredRow {
+    /// `None` when they make no sense. No table of a store has a column of another kind.
+    pub(super) fn columns(&self) -> Option<Vec<Column<'_>>> {
+        columns(&self.payload, true).filter(|columns| !columns.contains(&Column::Real))
+    }
 }
 
 /// The rows and children of one page.
@@ -125,8 +126,8 @@ impl<'b> BtreePage<'b> {
     /// The number of a row of a table, also when the row itself cannot be read.
     fn row_number(&self, cell: u16) -> Option<i64> {
         let mut rest = self.cell_bytes(cell).filter(|_| self.kind == TABLE_LEAF)?;
-        take_number(&mut rest)?;
-        take_number(&mut rest)
+        varint(&mut rest)?;
+        varint(&mut rest)
     }
 
     /// The page that a cell leads to, and its row where it has one. `None` when it makes no sense.
@@ -136,24 +137,18 @@ impl<'b> BtreePage<'b> {
         if self.kind == TABLE_INTERIOR {
             return Some((child, None));
         }
-        let length =
-            usize::try_from(take_number(&mut rest)?).ok().filter(|length| *length <= ROW_BYTES_MAX)?;
-        let number = if self.kind == TABLE_LEAF { Some(take_number(&mut rest)?) } else { None };
+        let length = usize::try_from(varint(&mut rest)?).ok().filter(|length| *length <= ROW_BYTES_MAX)?;
+        let number = if self.kind == TABLE_LEAF { Some(varint(&mut rest)?) } else { None };
         let payload = payload(image, rest, length, self.kind == TABLE_LEAF)?;
-        let place = CellPlace { page: self.number, cell };
-        Some((child, Some(StoredRow { place, number, values: values(&payload)? })))
+        let row = StoredRow { place: CellPlace { page: self.number, cell }, number, payload };
+        row.columns()?;
+        Some((child, Some(row)))
     }
 }
 
 /// The bytes of a row: those on its page, then those on its chain of overflow pages.
 fn payload(image: &mut Image, rest: &[u8], length: usize, in_table: bool) -> Option<Vec<u8>> {
-    let least = (PAGE_BYTES - 12) * 32 / 255 - 23;
-    let most = if in_table { PAGE_BYTES - 35 } else { (PAGE_BYTES - 12) * 64 / 255 - 23 };
-    let here = match least + length.saturating_sub(least) % (PAGE_BYTES - 4) {
-        _ if length <= most => length,
-        here if here <= most => here,
-        _ => least,
-    };
+    let here = local_bytes(length, PAGE_BYTES, in_table);
     let mut bytes = rest.get(..here)?.to_vec();
     let mut next = if here < length { number_at(rest, here)? } else { 0 };
     let mut page = [0; PAGE_BYTES];
@@ -168,32 +163,6 @@ fn payload(image: &mut Image, rest: &[u8], length: usize, in_table: bool) -> Opt
     Some(bytes)
 }
 
-fn values(payload: &[u8]) -> Option<Vec<Value>> {
-    let mut rest = payload;
-    let header = usize::try_from(take_number(&mut rest)?).ok()?;
-    let mut types = payload.get(payload.len() - rest.len()..header)?;
-    let mut body = payload.get(header..)?;
-    let mut values = Vec::new();
-    while !types.is_empty() {
-        let kind = take_number(&mut types)?;
-        values.push(match kind {
-            0 => Value::Null,
-            1..=4 => Value::Number(take_signed(&mut body, usize::try_from(kind).ok()?)?),
-            5 => Value::Number(take_signed(&mut body, 6)?),
-            6 => Value::Number(take_signed(&mut body, 8)?),
-            8 => Value::Number(0),
-            9 => Value::Number(1),
-            _ => {
-                let length = usize::try_from(kind.checked_sub(12).filter(|length| *length >= 0)? / 2).ok()?;
-                let (value, rest) = body.split_at_checked(length)?;
-                body = rest;
-                if kind % 2 == 0 { Value::Bytes(value.to_vec()) } else { Value::Text(value.to_vec()) }
-            }
-        });
-    }
-    body.is_empty().then_some(values)
-}
-
 fn number_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
@@ -202,29 +171,4 @@ fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
     let number = number_at(bytes, 0)?;
     *bytes = &bytes[4..];
     Some(number)
-}
-
-/// Seven bits a byte, most significant first, at most nine bytes; the ninth has eight.
-fn take_number(bytes: &mut &[u8]) -> Option<i64> {
-    let mut number = 0_u64;
-    for place in 1..=9 {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        if place == 9 {
-            return Some((number << 8 | u64::from(*byte)).cast_signed());
-        }
-        number = number << 7 | u64::from(byte & 0x7f);
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
-    Some(number.cast_signed())
-}
-
-fn take_signed(bytes: &mut &[u8], length: usize) -> Option<i64> {
-    let (number, rest) = bytes.split_at_checked(length)?;
-    *bytes = rest;
-    let negative = number.first().is_some_and(|byte| byte & 0x80 != 0);
-    let begin = if negative { -1 } else { 0 };
-    Some(number.iter().fold(begin, |sum, byte| sum << 8 | i64::from(*byte)))
 }

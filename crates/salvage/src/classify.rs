@@ -4,11 +4,11 @@
 //! later schema adds at the end are ignored. This file must not know pages or how streams fit together. Entry point:
 //! [`classify`].
 
+use recount_log::Tail;
 use recount_log::chain::ChainValue;
+use recount_log_sqlite::stored::{self, Change, Column, FeedSpan, Slot};
 
-use super::cells::{CellPlace, StoredRow, Value};
-use crate::packing::{self, Change, FeedSpan, Slot};
-use crate::rows;
+use super::cells::{CellPlace, StoredRow};
 
 /// A row of one of the store's tables.
 pub(super) enum ClassifiedRow {
@@ -48,6 +48,15 @@ pub(super) struct StreamRow {
     pub(super) erased: bool,
 }
 
+impl StreamRow {
+    /// The remains of an erased stream.
+    pub(super) fn tombstone(&self) -> Tail {
+        let StreamRow { next_sequence, last_position, head, .. } = *self;
+        let start = self.start.unwrap_or(head);
+        Tail { next_sequence, last_position, head, first_sequence: next_sequence, start, erased: true }
+    }
+}
+
 pub(super) struct ChunkRow {
     pub(super) place: CellPlace,
     pub(super) stream: i64,
@@ -79,10 +88,11 @@ pub(super) struct NewRow {
     pub(super) value: Option<(u64, Vec<u8>)>,
 }
 
-pub(super) fn classify(row: StoredRow) -> ClassifiedRow {
-    use Value::{Bytes, Null, Number, Text};
-    let StoredRow { place, number, values } = row;
-    match (number, &values[..]) {
+pub(super) fn classify(row: &StoredRow) -> ClassifiedRow {
+    use Column::{Bytes, Null, Number, Text};
+    let Some(columns) = row.columns() else { return ClassifiedRow::Damaged };
+    let place = row.place;
+    match (row.number, &columns[..]) {
         (Some(id), [Null, Text(key), Number(next), Number(last), Bytes(head), rest @ ..]) => {
             or_damaged(stream(id, key, [*next, *last], head, rest).map(ClassifiedRow::Stream))
         }
@@ -131,12 +141,18 @@ fn or_damaged(found: Option<ClassifiedRow>) -> ClassifiedRow {
     found.unwrap_or(ClassifiedRow::Damaged)
 }
 
-fn stream(id: i64, key: &[u8], [next, last]: [i64; 2], head: &[u8], rest: &[Value]) -> Option<StreamRow> {
+fn stream(
+    id: i64,
+    key: &[u8],
+    [next, last]: [i64; 2],
+    head: &[u8],
+    rest: &[Column<'_>],
+) -> Option<StreamRow> {
     // Schema 1 had no more columns.
     let (first, start, erased) = match rest {
         [] => (0, None, false),
-        [Value::Number(first), Value::Null, Value::Number(erased), ..] => (*first, None, *erased != 0),
-        [Value::Number(first), Value::Bytes(start), Value::Number(erased), ..] => {
+        [Column::Number(first), Column::Null, Column::Number(erased), ..] => (*first, None, *erased != 0),
+        [Column::Number(first), Column::Bytes(start), Column::Number(erased), ..] => {
             (*first, Some(chain(start)?), *erased != 0)
         }
         _ => return None,
@@ -153,15 +169,15 @@ fn chunk(
     [first, records, position]: [i64; 3],
     start: &[u8],
     [index, positions]: [&[u8]; 2],
-    events: &Value,
+    events: &Column<'_>,
 ) -> Option<ChunkRow> {
     let (joined, is_text) = joined(events)?;
-    let ranges = packing::chunk_ranges(index, is_text, joined)?;
+    let ranges = stored::chunk_ranges(index, is_text, joined)?;
     let first_position = unsigned(position)?;
     (ranges.len() as u64 == unsigned(records)? && !ranges.is_empty() && stream > 0).then_some(())?;
     let record = |(place, range)| {
         Some((
-            packing::position(first_position, positions, place)?,
+            stored::position(first_position, positions, place)?,
             joined.get::<std::ops::Range<usize>>(range)?.to_vec(),
         ))
     };
@@ -170,26 +186,26 @@ fn chunk(
     Some(ChunkRow { place, stream, first_sequence: unsigned(first)?, start: chain(start)?, records })
 }
 
-fn group(place: CellPlace, first: i64, records: i64, index: &[u8], events: &Value) -> Option<GroupRow> {
+fn group(place: CellPlace, first: i64, records: i64, index: &[u8], events: &Column<'_>) -> Option<GroupRow> {
     let (joined, is_text) = joined(events)?;
-    let slots = packing::group_slots(index, is_text, joined, unsigned(records)?)?;
+    let slots = stored::group_slots(index, is_text, joined, unsigned(records)?)?;
     (!slots.is_empty() && first > 0).then_some(())?;
     let first_position = unsigned(first)?;
-    let index_sound = packing::index_is_sound(first_position, is_text, index, joined);
-    let sound = index_sound && packing::group_is_sound(index, joined);
+    let index_sound = stored::index_is_sound(first_position, is_text, index, joined);
+    let sound = index_sound && stored::group_is_sound(index, joined);
     Some(GroupRow { place, first_position, slots, joined: joined.to_vec(), sound, index_sound })
 }
 
 fn feed(first: i64, last: i64, spans: &[u8]) -> Option<ClassifiedRow> {
     let (first, last) = (unsigned(first)?, unsigned(last)?);
-    let spans = packing::spans_of_feed(spans)?;
+    let spans = stored::spans_of_feed(spans)?;
     let end = spans.iter().try_fold(first, |end, span| end.checked_add(span.count))?;
     (last.checked_add(1) == Some(end)).then_some(ClassifiedRow::Feed { first, spans })
 }
 
 fn changes(commit: i64, first_needed: i64, packed: &[u8]) -> Option<ClassifiedRow> {
     let (commit, first_needed) = (unsigned(commit)?, unsigned(first_needed)?);
-    let changes = packing::changes_of(commit, first_needed, packed)?;
+    let changes = stored::changes_of(commit, first_needed, packed)?;
     let row = |Change { space, key, row }: Change<'_>| NewRow {
         commit,
         space: space.to_owned(),
@@ -200,21 +216,21 @@ fn changes(commit: i64, first_needed: i64, packed: &[u8]) -> Option<ClassifiedRo
 }
 
 /// Before schema 5 rows had no checksum; then a changed row cannot be recognised.
-fn row_of(space: &[u8], key: &[u8], version: i64, value: &[u8], rest: &[Value]) -> Option<NewRow> {
+fn row_of(space: &[u8], key: &[u8], version: i64, value: &[u8], rest: &[Column<'_>]) -> Option<NewRow> {
     let version = unsigned(version).filter(|version| *version > 0)?;
     let (space, key) = (text(space)?, text(key)?);
     let is_sound = match rest {
         [] => true,
-        [Value::Number(sum), ..] => *sum == rows::sum(&space, &key, version, value),
+        [Column::Number(sum), ..] => *sum == stored::row_sum(&space, &key, version, value),
         _ => false,
     };
     is_sound.then(|| NewRow { commit: 0, space, key, value: Some((version, value.to_vec())) })
 }
 
-fn joined(events: &Value) -> Option<(&[u8], bool)> {
+fn joined<'r>(events: &Column<'r>) -> Option<(&'r [u8], bool)> {
     match events {
-        Value::Text(bytes) => Some((bytes, true)),
-        Value::Bytes(bytes) => Some((bytes, false)),
+        Column::Text(bytes) => Some((bytes, true)),
+        Column::Bytes(bytes) => Some((bytes, false)),
         _ => None,
     }
 }
@@ -235,18 +251,18 @@ fn unsigned(number: i64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn is_row(version: i64, value: &[u8], rest: &[Value]) -> bool {
+    fn is_row(version: i64, value: &[u8], rest: &[Column<'_>]) -> bool {
         row_of(b"records", b"token/1", version, value, rest).is_some()
     }
 
     #[test]
     fn a_row_that_does_not_fit_its_checksum_is_damaged() {
-        let sum = Value::Number(rows::sum("records", "token/1", 3, b"{\"scopes\":[\"read\"]}"));
+        let sum = Column::Number(stored::row_sum("records", "token/1", 3, b"{\"scopes\":[\"read\"]}"));
         let fits = std::slice::from_ref(&sum);
         assert!(is_row(3, b"{\"scopes\":[\"read\"]}", fits));
         assert!(!is_row(3, b"{\"scopes\":[\"admin\"]}", fits), "it is still JSON");
         assert!(!is_row(2, b"{\"scopes\":[\"read\"]}", fits), "the version is covered");
-        assert!(!is_row(3, b"{\"scopes\":[\"read\"]}", &[Value::Null]), "the sum is missing");
+        assert!(!is_row(3, b"{\"scopes\":[\"read\"]}", &[Column::Null]), "the sum is missing");
         assert!(is_row(3, b"anything", &[]), "rows of before schema 5 have none");
     }
 }

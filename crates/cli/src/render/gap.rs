@@ -1,6 +1,18 @@
-//! Events that the store has damaged, in words.
+//! Missing events in words: pruned ones, and those that the store has damaged.
 
-use recount_client::reply::DamagedRange;
+use recount_client::reply::{DamagedRange, Gap};
+
+pub(crate) fn gap_words(gap: &Gap) -> String {
+    match gap {
+        Gap::Pruned { first_pruned_sequence: first, last_pruned_sequence: last } if first == last => {
+            format!("event {first} was pruned")
+        }
+        Gap::Pruned { first_pruned_sequence: first, last_pruned_sequence: last } => {
+            format!("events {first} to {last} were pruned")
+        }
+        Gap::Damaged(range) => damage_words(range),
+    }
+}
 
 pub(crate) fn damage_words(damaged: &DamagedRange) -> String {
     let range = |name: &str, first: Option<u64>, last: Option<u64>| match (first, last) {

@@ -1,53 +1,47 @@
-//! Builds a new store from the salvaged content: streams with their positions, rows with their versions, and nothing
-//! else.
+//! Builds a new store from given content: streams with their positions, rows with their versions, and nothing else.
 //!
 //! Records are staged in a file of their own and written in the order of their positions, as in a schema upgrade;
 //! positions without a record are marked as removed. At the end each stream must lead to the head of its records. This
-//! file must not know how the content was found. Entry point: [`rebuild`].
+//! file must not know where the content is from. Entry point: [`restore`].
 
 use std::path::Path;
 
-use recount_log::chain::ChainValue;
-use recount_log::{Fault, FaultKind, Retry};
+use recount_log::{Fault, FaultKind, Retry, StreamKey, Tail};
 use rusqlite::{Connection, params};
 
-use super::classify::StreamRow;
-use super::{Salvage, SalvagedRow, Stream, show};
 use crate::connection::{DatabaseFile, Role};
 use crate::fault::{FaultContext as _, corrupt};
 use crate::folder::{Folder, create_database_at, sync_folder};
 use crate::gather::Window;
 use crate::layout::{self, NewFeed, StreamTail, Totals, int};
-use crate::limits::{MIGRATION_BATCH_BYTES, SALVAGE_BATCH_RECORDS};
+use crate::limits::{MIGRATION_BATCH_BYTES, RESTORE_BATCH_RECORDS};
 use crate::options::SqliteOptions;
 use crate::packing::{self, FeedSpan, NO_STREAM};
-use crate::{rows, schema, seal};
+use crate::rows::put_row;
+use crate::{schema, seal};
 
 /// The staging database for records.
 const STAGE: &str = "salvage-stage.db";
 
-/// The remains of an erased stream.
+/// One row of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tombstone {
-    next_sequence: u64,
-    pub(super) last_position: u64,
-    head: ChainValue,
-    start: Option<ChainValue>,
+pub struct RestoredRow<'r> {
+    pub space: &'r str,
+    pub key: &'r str,
+    pub version: u64,
+    pub value: &'r [u8],
 }
 
-impl Tombstone {
-    pub(super) fn of(row: &StreamRow) -> Self {
-        let StreamRow { next_sequence, last_position, head, start, .. } = *row;
-        Tombstone { next_sequence, last_position, head, start }
-    }
-}
+/// Receives the number of a stream in its list, and the sequence, position and bytes of a record.
+pub type RecordWriter<'w> = &'w mut dyn FnMut(usize, u64, u64, &[u8]) -> Result<(), Fault>;
 
-/// Creates a store in a folder without one.
-pub(super) fn rebuild(
-    salvage: &mut Salvage,
+/// Creates a store in a folder without one: streams with their tails, the records that `records` passes on in any
+/// order, and rows.
+pub fn restore(
     to: &Path,
-    streams: &[Stream],
-    choose: &dyn Fn(SalvagedRow<'_>) -> bool,
+    streams: &[(StreamKey, Tail)],
+    records: &mut dyn FnMut(RecordWriter<'_>) -> Result<(), Fault>,
+    rows: &mut dyn Iterator<Item = RestoredRow<'_>>,
 ) -> Result<(), Fault> {
     let folder = Folder::take(to)?;
     if folder.database().exists() {
@@ -66,8 +60,8 @@ pub(super) fn rebuild(
     })?;
     let stage = to.join(STAGE);
     create_database_at(&stage)?;
-    stage_records(salvage, &connection, &stage, streams)?;
-    let written = write(salvage, &connection, streams, choose);
+    stage_records(&connection, &stage, streams, records)?;
+    let written = write(&connection, streams, rows);
     connection.execute_batch("DETACH stage").context("closing the staged records")?;
     std::fs::remove_file(&stage).context(&format!("removing {}", stage.display()))?;
     written?;
@@ -77,10 +71,10 @@ pub(super) fn rebuild(
 
 /// Writes all records to a staging file, each at its position, under the numbers that their streams will have.
 fn stage_records(
-    salvage: &mut Salvage,
     connection: &Connection,
     stage: &Path,
-    streams: &[Stream],
+    streams: &[(StreamKey, Tail)],
+    records: &mut dyn FnMut(RecordWriter<'_>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let context = "staging records";
     connection.execute("ATTACH ?1 AS stage", [stage.to_string_lossy()]).context(context)?;
@@ -96,63 +90,56 @@ fn stage_records(
     {
         let mut insert =
             connection.prepare("INSERT INTO stage.records VALUES (?1, ?2, ?3, ?4)").context(context)?;
-        for (number, stream) in (1_i64..).zip(streams).filter(|(_, stream)| !stream.erased) {
-            show(&mut salvage.image, stream.id, &stream.rebuilt.kept, &mut |sequence, position, bytes| {
-                let values = params![int(position), number, int(sequence), bytes];
-                insert
-                    .execute(values)
-                    .context(&format!("staging record {sequence} of stream {}", stream.key))
-                    .map(drop)
-            })?;
-        }
+        records(&mut |stream, sequence, position, bytes| {
+            let values = params![int(position), int(stream as u64 + 1), int(sequence), bytes];
+            insert
+                .execute(values)
+                .context(&format!("staging record {sequence} of stream {}", streams[stream].0))
+                .map(drop)
+        })?;
     }
     connection.execute_batch("COMMIT").context(context)
 }
 
 fn write(
-    salvage: &Salvage,
     connection: &Connection,
-    streams: &[Stream],
-    choose: &dyn Fn(SalvagedRow<'_>) -> bool,
+    streams: &[(StreamKey, Tail)],
+    rows: &mut dyn Iterator<Item = RestoredRow<'_>>,
 ) -> Result<(), Fault> {
     let context = "writing the salvaged records";
     connection.execute_batch("BEGIN IMMEDIATE").context(context)?;
-    for (number, stream) in (1_i64..).zip(streams) {
-        layout::insert_stream(connection, &stream.key, number).context(context)?;
-        layout::update_stream(connection, &stream.key, &first_tail(number, stream)).context(context)?;
+    for (number, (key, tail)) in (1_i64..).zip(streams) {
+        layout::insert_stream(connection, key, number).context(context)?;
+        layout::update_stream(connection, key, &first_tail(number, key, tail)).context(context)?;
     }
     write_records(connection)?;
-    for ((space, key), (version, value)) in &salvage.rows {
-        if choose(SalvagedRow { space, key, value }) {
-            rows::put_row(connection, space, key, *version, value)
-                .context(&format!("writing row {space}/{key}"))?;
-        }
+    for RestoredRow { space, key, version, value } in rows {
+        put_row(connection, space, key, version, value).context(&format!("writing row {space}/{key}"))?;
     }
-    for stream in streams.iter().filter(|stream| !stream.erased) {
-        let written = layout::stream_tail(connection, &stream.key).context(context)?;
-        if written.is_none_or(|tail| (tail.next_sequence, tail.head) != (stream.end, stream.head)) {
-            return Err(corrupt(format!("stream {} was written differently from what was read", stream.key)));
+    for (key, tail) in streams.iter().filter(|(_, tail)| !tail.erased) {
+        let written = layout::stream_tail(connection, key).context(context)?;
+        if written
+            .is_none_or(|written| (written.next_sequence, written.head) != (tail.next_sequence, tail.head))
+        {
+            return Err(corrupt(format!("stream {key} was written differently from what was read")));
         }
     }
     connection.execute_batch("COMMIT").context(context)
 }
 
 /// The tail of a stream before its records are written.
-fn first_tail(id: i64, stream: &Stream) -> StreamTail {
-    let fresh = StreamTail::empty(id, &stream.key);
-    if let Some(tombstone) = stream.tombstone {
-        return StreamTail {
-            next_sequence: tombstone.next_sequence,
-            first_sequence: tombstone.next_sequence,
-            last_position: tombstone.last_position,
-            head: tombstone.head,
-            start: tombstone.start.unwrap_or(tombstone.head),
-            erased: true,
-            ..fresh
-        };
+fn first_tail(id: i64, key: &str, tail: &Tail) -> StreamTail {
+    let Tail { next_sequence, last_position, head, first_sequence, start, erased } = *tail;
+    match erased {
+        true => StreamTail { id, next_sequence, last_position, head, first_sequence, start, erased },
+        false => StreamTail {
+            next_sequence: first_sequence,
+            first_sequence,
+            head: start,
+            start,
+            ..StreamTail::empty(id, key)
+        },
     }
-    let (first, start) = (stream.first_sequence, stream.start);
-    StreamTail { next_sequence: first, first_sequence: first, head: start, start, ..fresh }
 }
 
 /// Writes all staged records in the order of their positions.
@@ -174,7 +161,7 @@ fn write_records(connection: &Connection) -> Result<(), Fault> {
     let (mut window, mut records, mut next) = (Window::new(connection), 0, 1);
     while let Some(row) = found.next().context(context)? {
         let position = layout::number(row, 0).context(context)?;
-        if position > next || window.bytes() >= MIGRATION_BATCH_BYTES || records >= SALVAGE_BATCH_RECORDS {
+        if position > next || window.bytes() >= MIGRATION_BATCH_BYTES || records >= RESTORE_BATCH_RECORDS {
             if records > 0 {
                 write_window(std::mem::replace(&mut window, Window::new(connection)))?;
             }

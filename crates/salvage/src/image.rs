@@ -9,9 +9,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use recount_log::Fault;
-
-use crate::fault::FaultContext as _;
+use recount_log::{Fault, FaultKind, Retry};
 
 /// Bytes of a page: every store uses SQLite's default, and a damaged header may be wrong.
 pub(super) const PAGE_BYTES: usize = 4096;
@@ -177,7 +175,10 @@ fn open(path: &Path) -> Result<Option<File>, Fault> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).context(&format!("opening {}", path.display())),
+        Err(error) => {
+            let message = format!("opening {}: {error}", path.display());
+            Err(Fault::new(FaultKind::Io, Retry::Maybe, message))
+        }
     }
 }
 

@@ -1,16 +1,15 @@
 //! Salvage: saved records are byte for byte as written after any damage, and every loss is named.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
-use recount_log::{Append, Cut, FaultKind, Store, Tail};
-use recount_log_conformance::{ALL, block_on, both};
-use recount_log_sqlite::salvage::{Salvage, Stream};
+use recount_log::{Append, Cut, FaultKind, Guard, RowRange, Store, Tail};
+use recount_log_conformance::{ALL, block_on, both, records};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, high_water};
+use recount_salvage::{Salvage, Stream};
 use recount_tier::times;
-
-use super::work::{Dice, append_ok, close, open, records, row, scratch};
 
 const PAGE: usize = 4096;
 const STREAMS: u64 = 24;
@@ -35,6 +34,46 @@ fn claim(record: &[u8]) -> Option<(String, u64)> {
     let text = std::str::from_utf8(record).ok()?;
     let (of, rest) = text.strip_prefix(r#"{"of":""#)?.split_once(r#"","at":"#)?;
     Some((of.to_owned(), rest.split_once(',')?.0.parse().ok()?))
+}
+
+/// A folder in memory if the system has one.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+fn open(folder: &Path) -> SqliteStore {
+    SqliteStore::open(SqliteOptions::new(folder)).unwrap()
+}
+
+fn close(store: SqliteStore) {
+    block_on(store.close()).unwrap();
+}
+
+fn append_ok(store: &SqliteStore, append: Append) {
+    block_on(store.append(append)).unwrap();
+}
+
+fn row(key: &str, value: &[u8]) -> Append {
+    recount_log_conformance::row("space", key, Guard::Any, Some(value))
+}
+
+fn count_rows(store: &SqliteStore) -> usize {
+    block_on(store.rows(RowRange::first("space", "", usize::MAX))).unwrap().len()
+}
+
+/// The random numbers of SplitMix64, which depend only on the seed.
+struct Dice(u64);
+
+impl Dice {
+    /// Less than `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
 }
 
 fn fill(store: &SqliteStore, rounds: std::ops::Range<u64>) {
@@ -80,7 +119,7 @@ fn original(logged: bool) -> Original {
         let all = all.into_iter().map(|record| (record.sequence, (record.position, record.bytes))).collect();
         streams.insert(key.to_string(), (tail, all));
     }
-    let rows = super::work::whole(&store).rows.len();
+    let rows = count_rows(&store);
     let copy = scratch();
     if logged {
         // The mark lags; the copy needs one that has caught up.
@@ -194,7 +233,7 @@ fn a_sound_store_is_salvaged_whole_with_positions_heads_rows_and_blobs() {
         let blobs = salvage.write(&place.path().join("new"), &|_| true, &|_| true).unwrap();
         assert_eq!((blobs.copied, blobs.damaged.len()), (1, 0));
         let store = open(&place.path().join("new"));
-        assert_eq!(super::work::whole(&store).rows.len(), original.rows);
+        assert_eq!(count_rows(&store), original.rows);
         assert_eq!(block_on(store.blob(&original.blob)).unwrap().as_deref(), Some(&b"a blob"[..]));
         let (tail, _) = &original.streams["run_07"];
         append_ok(&store, records("run_07", tail.next_sequence, &[&record("run_07", tail.next_sequence, 1)]));

@@ -1,7 +1,7 @@
 //! Salvage: reads everything readable of a damaged store, and writes it into a new one.
 //!
 //! ```text
-//!   recount.db, recount.db-wal ─▶ image: pages ─▶ cells: rows ─▶ classify: tables ─▶ reassemble: streams ─▶ rebuild
+//!   recount.db, recount.db-wal ─▶ image: pages ─▶ cells: rows ─▶ classify: tables ─▶ reassemble: streams ─▶ a new store
 //! ```
 //!
 //! The old store is opened for reading only, and not by SQLite, which would recover its log and stop at damage.
@@ -13,38 +13,37 @@ mod cells;
 mod classify;
 mod image;
 mod reassemble;
-mod rebuild;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
 use recount_log::chain::ChainValue;
-use recount_log::{Fault, FaultKind, Retry, StreamKey};
+use recount_log::{Fault, FaultKind, Retry, StreamKey, Tail};
+use recount_log_sqlite::stored::NO_STREAM;
+use recount_log_sqlite::{Blobs, RecordWriter, database_in, high_water, hold, restore};
+pub use recount_log_sqlite::{BlobsCopied, RestoredRow as SalvagedRow};
 
 use self::cells::{row_at, rows_of};
 use self::classify::{ClassifiedRow, NewRow, classify};
 use self::image::Image;
 use self::reassemble::{FoundRecords, RebuiltStream, Soundness, StreamPieces, reassemble};
-use crate::blobs::Blobs;
-pub use crate::blobs::BlobsCopied;
-use crate::fault::corrupt;
-use crate::folder::{blobs_in, database_in, high_water_in, lock_in};
-use crate::high_water::{self, ReadMark};
-use crate::packing::NO_STREAM;
 
 /// The stream and sequence that a record itself names; `None` when it is not a possible record. Compared with the index
 /// of the hot part.
 pub type Claim = dyn Fn(&[u8]) -> Option<(String, u64)>;
+
+/// Version and value of each row, by space and key.
+type Rows = BTreeMap<(String, String), (u64, Vec<u8>)>;
 
 /// The readable content of a store, which stays locked until this is dropped.
 pub struct Salvage {
     image: Image,
     _lock: Option<File>,
     streams: Vec<Stream>,
-    rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
+    rows: Rows,
     blobs: Blobs,
     /// Unreadable content.
     pub damage: Damage,
@@ -91,13 +90,20 @@ pub struct Stream {
     pub may_continue: bool,
     id: i64,
     rebuilt: RebuiltStream,
-    tombstone: Option<rebuild::Tombstone>,
+    tombstone: Option<Tail>,
 }
 
 impl Stream {
-    /// The position of the last kept record; 0 if none is kept.
-    pub fn last_position(&self) -> u64 {
-        self.tombstone.map_or(self.rebuilt.last_position(), |tombstone| tombstone.last_position)
+    /// Its end and beginning in a new store.
+    pub fn tail(&self) -> Tail {
+        self.tombstone.unwrap_or(Tail {
+            next_sequence: self.end,
+            last_position: self.rebuilt.last_position(),
+            head: self.head,
+            first_sequence: self.first_sequence,
+            start: self.start,
+            erased: false,
+        })
     }
 
     /// Whether no record can be kept.
@@ -109,14 +115,6 @@ impl Stream {
     pub fn is_whole(&self) -> bool {
         self.erased || (!self.is_lost() && !self.lost_beginning && self.proven_end == self.known_end)
     }
-}
-
-/// One row of a space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SalvagedRow<'s> {
-    pub space: &'s str,
-    pub key: &'s str,
-    pub value: &'s [u8],
 }
 
 impl Salvage {
@@ -145,7 +143,7 @@ impl Salvage {
             _lock: lock,
             streams: Vec::new(),
             rows: std::mem::take(&mut gathered.journal).over(std::mem::take(&mut gathered.rows)),
-            blobs: Blobs::at(blobs_in(data_dir)),
+            blobs: Blobs::of(data_dir),
             damage,
         };
         salvage.reassemble(gathered, claim);
@@ -165,7 +163,7 @@ impl Salvage {
     }
 
     pub fn rows(&self) -> impl Iterator<Item = SalvagedRow<'_>> {
-        self.rows.iter().map(|((space, key), (_, value))| SalvagedRow { space, key, value })
+        rows_of_spaces(&self.rows)
     }
 
     /// Whether a blob of this name exists, correct or not.
@@ -210,11 +208,20 @@ impl Salvage {
         streams: &dyn Fn(&Stream) -> bool,
         rows: &dyn Fn(SalvagedRow<'_>) -> bool,
     ) -> Result<BlobsCopied, Fault> {
-        let chosen: Vec<Stream> =
-            self.streams.iter().filter(|stream| !stream.is_lost() && streams(stream)).cloned().collect();
-        rebuild::rebuild(self, to, &chosen, rows)?;
-        let blobs = self.blobs.clone();
-        blobs.salvage_to(&Blobs::at(blobs_in(to)))
+        let chosen: Vec<&Stream> =
+            self.streams.iter().filter(|stream| !stream.is_lost() && streams(stream)).collect();
+        let tails: Vec<_> = chosen.iter().map(|stream| (stream.key.clone(), stream.tail())).collect();
+        let image = &mut self.image;
+        let mut records = |write: RecordWriter<'_>| {
+            for (number, stream) in chosen.iter().enumerate().filter(|(_, stream)| !stream.erased) {
+                show(image, stream.id, &stream.rebuilt.kept, &mut |sequence, position, bytes| {
+                    write(number, sequence, position, bytes)
+                })?;
+            }
+            Ok(())
+        };
+        restore(to, &tails, &mut records, &mut rows_of_spaces(&self.rows).filter(|row| rows(*row)))?;
+        self.blobs.copy_sound_to(&Blobs::of(to))
     }
 
     fn reassemble(&mut self, gathered: FoundContent, claim: &Claim) {
@@ -279,7 +286,7 @@ impl Salvage {
             head = head.then(bytes);
             Ok(())
         });
-        let tombstone = pieces.row.as_ref().filter(|row| row.erased).map(rebuild::Tombstone::of);
+        let tombstone = pieces.row.as_ref().filter(|row| row.erased).map(classify::StreamRow::tombstone);
         Stream {
             key: key.into(),
             first_sequence: rebuilt.first_sequence,
@@ -299,12 +306,16 @@ impl Salvage {
     }
 }
 
+fn rows_of_spaces(rows: &Rows) -> impl Iterator<Item = SalvagedRow<'_>> {
+    rows.iter().map(|((space, key), (version, value))| SalvagedRow { space, key, version: *version, value })
+}
+
 /// The content found on all pages, before it is reassembled.
 #[derive(Default)]
 struct FoundContent {
     streams: BTreeMap<i64, StreamPieces>,
     names: HashMap<i64, String>,
-    rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
+    rows: Rows,
     journal: FoundChanges,
     /// Ranges of positions whose records were found or removed.
     positions: Vec<(u64, u64)>,
@@ -336,7 +347,7 @@ impl FoundContent {
             }
             for row in page.rows {
                 let number = row.number;
-                self.take(classify(row), number, claim);
+                self.take(classify(&row), number, claim);
             }
         }
     }
@@ -492,10 +503,7 @@ impl FoundChanges {
     }
 
     /// The rows of the table with the changes of the journal applied.
-    fn over(
-        mut self,
-        mut rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
-    ) -> BTreeMap<(String, String), (u64, Vec<u8>)> {
+    fn over(mut self, mut rows: Rows) -> Rows {
         self.rows.sort_by_key(|row| row.commit);
         let needed = self.rows.into_iter().filter(|row| row.commit >= self.first_needed);
         for NewRow { space, key, value, .. } in needed {
@@ -538,7 +546,7 @@ fn show(
             ))
         };
         let row = row_at(image, piece.place).ok_or_else(changed)?;
-        match classify(row) {
+        match classify(&row) {
             ClassifiedRow::Chunk(chunk) => {
                 for (sequence, (position, bytes)) in (chunk.first_sequence..).zip(&chunk.records) {
                     if wanted.contains(&sequence) {
@@ -561,22 +569,9 @@ fn show(
 
 /// The position of the high-water mark; 0 without a readable mark.
 fn acknowledged(data_dir: &Path) -> u64 {
-    match high_water::read(&high_water_in(data_dir)) {
-        Ok(ReadMark::Mark(mark)) => mark.position,
-        Ok(ReadMark::Missing | ReadMark::Unreadable) | Err(_) => 0,
-    }
+    high_water(data_dir).ok().flatten().unwrap_or(0)
 }
 
-/// Locks the folder without changing it, so that no server holds it. A folder without a lock file needs no lock.
-fn hold(data_dir: &Path) -> Result<Option<File>, Fault> {
-    let Ok(lock) = File::open(lock_in(data_dir)) else { return Ok(None) };
-    match lock.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => {
-            let message =
-                format!("the data folder {} is in use by a server; stop that server", data_dir.display());
-            Err(Fault::new(FaultKind::Locked, Retry::Maybe, message))
-        }
-        // The file system has no locks, or the folder is read-only.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(lock)),
-    }
+fn corrupt(message: String) -> Fault {
+    Fault::new(FaultKind::Corrupt, Retry::Never, message)
 }
