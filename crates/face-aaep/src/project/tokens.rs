@@ -12,7 +12,7 @@
 
 use recount_aaep::wire::ReplyToken;
 use recount_aaep::{Body, Event as AaepEvent};
-use recount_event::{Event, ForeignId, Payload};
+use recount_event::{Event, ForeignId, PromptEvent, PromptKind, PromptStep};
 
 use super::token;
 
@@ -39,13 +39,8 @@ pub fn is_unminted(event: &AaepEvent) -> bool {
 
 /// The prompt that an event of the log opens, or opens again, and that a reply can answer.
 pub fn prompt_of(event: &Event) -> Option<&ForeignId> {
-    match event.payload() {
-        Payload::ApprovalRequested(request) => Some(&request.approval_id),
-        Payload::ApprovalExtended(more) => Some(&more.approval_id),
-        Payload::ClarificationRequested(request) => Some(&request.clarification_id),
-        Payload::ClarificationExtended(more) => Some(&more.clarification_id),
-        _ => None,
-    }
+    let prompt = PromptEvent::of(event.payload())?;
+    (prompt.kind != PromptKind::Handoff && prompt.step != PromptStep::Settled).then_some(prompt.id)
 }
 
 /// Fills in the token of a projected prompt. A repeated prompt gets the token of that repetition. Other events are not
