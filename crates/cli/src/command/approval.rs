@@ -1,7 +1,6 @@
-//! Shows approvals in full and sends their decisions, for every verb that prompts for one. Start at [`complete`].
+//! Shows approvals in full, for every verb that prompts for one. Start at [`complete`].
 
-use recount_client::request::{AllowanceScope, ResolveApproval, Verdict};
-use recount_client::{Client, ClientError, reply};
+use recount_client::{Client, reply};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 
 use crate::limits;
@@ -13,7 +12,7 @@ pub(super) async fn complete(client: &Client, prompt: &mut Prompt) {
     // The event of a request has no digest of what is shown.
     if matches!(prompt.kind, Kind::Approval { .. })
         && prompt.shown_digest.is_none()
-        && let Ok(approval) = client.get_approval(&prompt.id).await
+        && let Ok(approval) = client.get_prompt::<reply::Approval>(&prompt.id).await
     {
         prompt.bind(&approval);
     }
@@ -39,16 +38,4 @@ pub(in crate::command) async fn discard_lines(reader: &mut BufReader<Stdin>, gat
         }
     }
     gathered.clear();
-}
-
-/// Sends a decision on an approval. With the digest of what was shown it is refused for anything else.
-pub(super) async fn decide(
-    client: &Client,
-    id: &str,
-    decision: Verdict,
-    comment: Option<String>,
-    remember: Option<AllowanceScope>,
-    shown_digest: Option<String>,
-) -> Result<reply::Approval, ClientError> {
-    client.resolve_approval(id, &ResolveApproval { decision, comment, remember, shown_digest }).await
 }

@@ -84,15 +84,15 @@ async fn decide(this: &Connection, prompt: &OpenPrompt, decision: Decision) -> R
         OpenPrompt::Approval(_) => {
             let Decision { verdict, remember } = decision;
             let resolve = ResolveApproval { decision: verdict, comment: None, remember, shown_digest: None };
-            this.patiently(async || this.client.resolve_approval(id, &resolve).await).await.map(drop)
+            this.patiently(async || this.client.answer_prompt(id, &resolve).await).await.map(drop)
         }
         OpenPrompt::Handoff(_) if is_yes => {
             let accept = AcknowledgeHandoff::default();
-            this.patiently(async || this.client.acknowledge_handoff(id, &accept).await).await.map(drop)
+            this.patiently(async || this.client.answer_prompt(id, &accept).await).await.map(drop)
         }
         OpenPrompt::Handoff(_) => {
             let reject = RejectHandoff::default();
-            this.patiently(async || this.client.reject_handoff(id, &reject).await).await.map(drop)
+            this.patiently(async || this.client.answer_prompt(id, &reject).await).await.map(drop)
         }
         OpenPrompt::Clarification(_) => Ok(()),
     }
@@ -141,7 +141,7 @@ async fn question(
         if let Some(reply) = reply.and_then(|reply| RawValue::from_string(reply).ok()) {
             let submitted = this.patiently(async || {
                 let answer = AnswerClarification { response: reply.clone(), shown_digest: None };
-                this.client.answer_clarification(id, &answer).await
+                this.client.answer_prompt(id, &answer).await
             });
             let submitted = submitted.await.map(drop);
             return report(this, session, following, id, submitted).await;

@@ -6,7 +6,10 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
 
-use recount_client::request::{AcknowledgeHandoff, AnswerClarification, Cancel, RejectHandoff, Verdict};
+use recount_client::reply::Clarification;
+use recount_client::request::{
+    AcknowledgeHandoff, AnswerClarification, Cancel, RejectHandoff, ResolveApproval, Verdict,
+};
 use recount_client::{Client, ClientError, Source, TailItem, Until, moment};
 use recount_command_line::output::Screen;
 use serde_json::value::RawValue;
@@ -495,8 +498,10 @@ async fn elapsed(timer: &mut Option<Pin<Box<tokio::time::Sleep>>>) {
 }
 
 async fn send(client: Client, id: String, shown: Option<String>, reply: Reply) -> Result<(), ClientError> {
-    let decide = async |verdict, comment, always| {
-        approval::decide(&client, &id, verdict, comment, always, shown.clone()).await.map(drop)
+    let decide = async |decision, comment, remember| {
+        let shown_digest = shown.clone();
+        let answer = ResolveApproval { decision, comment, remember, shown_digest };
+        client.answer_prompt(&id, &answer).await.map(drop)
     };
     match reply {
         Reply::Approve(comment) => decide(Verdict::Approve, comment, None).await,
@@ -504,7 +509,7 @@ async fn send(client: Client, id: String, shown: Option<String>, reply: Reply) -
         Reply::Reject(comment) => decide(Verdict::Reject, comment, None).await,
         Reply::Choice(place) => {
             // As the server has it: what was shown may have lost digits of a number.
-            let question = client.get_clarification(&id).await?;
+            let question: Clarification = client.get_prompt(&id).await?;
             let choice = question.choices.as_ref().and_then(|choices| choices.get(place));
             let chosen = choice.map_or_else(|| "null".to_owned(), |choice| answer::meant(choice.text()));
             respond(&client, &id, chosen).await
@@ -512,11 +517,11 @@ async fn send(client: Client, id: String, shown: Option<String>, reply: Reply) -
         Reply::Text(text) => respond(&client, &id, serde_json::Value::from(text).to_string()).await,
         Reply::Take(comment) => {
             let answer = AcknowledgeHandoff { comment, shown_digest: None };
-            client.acknowledge_handoff(&id, &answer).await.map(drop)
+            client.answer_prompt(&id, &answer).await.map(drop)
         }
         Reply::Decline(reason) => {
             let answer = RejectHandoff { reason, shown_digest: None };
-            client.reject_handoff(&id, &answer).await.map(drop)
+            client.answer_prompt(&id, &answer).await.map(drop)
         }
         Reply::Details | Reply::More | Reply::Unclear(_) => Ok(()),
     }
@@ -525,5 +530,5 @@ async fn send(client: Client, id: String, shown: Option<String>, reply: Reply) -
 async fn respond(client: &Client, id: &str, json: String) -> Result<(), ClientError> {
     let response = RawValue::from_string(json)
         .map_err(|why| ClientError::Unusable(format!("the answer is not JSON: {why}")))?;
-    client.answer_clarification(id, &AnswerClarification { response, shown_digest: None }).await.map(drop)
+    client.answer_prompt(id, &AnswerClarification { response, shown_digest: None }).await.map(drop)
 }
