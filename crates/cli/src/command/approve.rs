@@ -11,12 +11,12 @@ use recount_client::request::{AllowanceScope, ResolveApproval, Verdict};
 use recount_command_line::output::Screen;
 use rustix::termios::QueueSelector;
 
-use super::approval;
 use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
+use crate::limits;
 use crate::output::note;
-use crate::render::live::Prompt;
+use crate::render::live::{Kind, Prompt};
 
 /// Approve a tool call that waits for permission
 #[derive(Args)]
@@ -129,9 +129,29 @@ async fn shown(client: &Client, id: &str) -> Result<Option<(Approval, Option<Pro
     };
     let mut prompt = Prompt::of_approval(&approval, false);
     if let Some(prompt) = &mut prompt {
-        approval::complete(client, prompt).await;
+        complete(client, prompt).await;
     }
     Ok(Some((approval, prompt)))
+}
+
+/// Fetches the content that the event of a prompt has only the beginning of. Without it the prompt names what is missing,
+/// and cannot be approved.
+pub(super) async fn complete(client: &Client, prompt: &mut Prompt) {
+    // The event of a request has no digest of what is shown.
+    if matches!(prompt.kind, Kind::Approval { .. })
+        && prompt.shown_digest.is_none()
+        && let Ok(approval) = client.get_prompt::<Approval>(&prompt.id).await
+    {
+        prompt.bind(&approval);
+    }
+    let Some(missing) = prompt.missing() else { return };
+    let Some(id) = missing.artifact_id.clone() else { return };
+    if missing.size_bytes > limits::PREVIEW_FETCH_BYTES_MAX {
+        return;
+    }
+    if let Ok(bytes) = client.read_artifact(&id).await {
+        prompt.complete(&String::from_utf8_lossy(&bytes));
+    }
 }
 
 /// Shows the whole call beside the data.

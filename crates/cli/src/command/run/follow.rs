@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::answers::Reply;
 use super::stdin::AnswerInput;
 use crate::command::reach::Reached;
-use crate::command::{answer, approval};
+use crate::command::{answer, approve};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -247,7 +247,7 @@ impl Following {
             }
         }
         if let Some(mut prompt) = output.prompt {
-            approval::complete(&self.client, &mut prompt).await;
+            approve::complete(&self.client, &mut prompt).await;
             // What is typed while another prompt is open is for that one.
             if self.prompts.is_empty() {
                 self.typed.discard().await;

@@ -8,7 +8,7 @@ use recount_client::{ClientError, Listing};
 use recount_command_line::output::Screen;
 
 use super::Talk;
-use crate::command::approval;
+use crate::command::approve;
 use crate::command::chat::prompt_line::PromptLine;
 use crate::command::chat::typed::{Input, ask};
 use crate::command::run::Reply;
@@ -164,7 +164,7 @@ impl Talk {
         let is_of_call =
             |approval: &&Approval| approval.run_id == run && approval.tool_call_id == call.tool_call_id;
         let mut prompt = Prompt::of_approval(pending.iter().find(is_of_call)?, true)?;
-        approval::complete(native, &mut prompt).await;
+        approve::complete(native, &mut prompt).await;
         Some(prompt)
     }
 }
