@@ -9,6 +9,7 @@ pub mod export;
 pub mod handbook;
 pub mod openapi;
 pub mod problem;
+pub mod prompt;
 pub mod query;
 pub mod reply;
 pub mod request;

@@ -2,7 +2,9 @@
 
 use recount_event::Json;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
+
+pub use crate::prompt::{Approval, Clarification, Handoff};
 
 /// One thing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -501,74 +503,6 @@ pub struct Import {
     pub position: u64,
 }
 
-/// An approval and its outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Approval {
-    pub id: String,
-    pub run_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<String>,
-    pub tool_call_id: String,
-    pub kind: String,
-    pub summary: String,
-    /// `pending`, `approved`, `rejected`, `cancelled` or `timed_out`.
-    pub status: String,
-    pub requested_at: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<String>,
-    /// The decision at the timeout: `approve` or `reject`.
-    pub default_decision: String,
-    /// `true`: at the deadline the request is withdrawn, because the agent's own dialog decides then. `default_decision`
-    /// has no effect.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub withdrawn_at_deadline: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy_reason: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub risk_level: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub consequence: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub irreversible: Option<bool>,
-    /// Binds the request to one exact call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call_digest: Option<String>,
-    /// What a person reads before deciding: the complete command, the diff of the files, or the input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview: Option<String>,
-    /// `command`, `diff` or `input`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview_kind: Option<String>,
-    /// Size of the complete preview in bytes, if `preview` is only its beginning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview_size_bytes: Option<u64>,
-    /// The artifact with the complete preview, if `preview` is only its beginning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview_artifact_id: Option<String>,
-    /// A digest of everything that a client shows of the prompt. Send it with the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown_digest: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided_by: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided_at: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// Whether the answer may have `remember`. Absent for calls that always need an approval.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub can_be_remembered: bool,
-    /// The allowance that the decision created.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowance_id: Option<String>,
-    /// Its scope: `run`, `session` or `workspace`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowance_scope: Option<String>,
-}
-
 /// What the policy of this server says about a call that another agent makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyVerdict {
@@ -620,89 +554,6 @@ pub struct Allowance {
     pub preview_size_bytes: Option<u64>,
     pub given_by: String,
     pub given_at: String,
-}
-
-/// A question and its outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Clarification {
-    pub id: String,
-    pub run_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_call_id: Option<String>,
-    pub question: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub accepted_response_kinds: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub choices: Option<Vec<Json>>,
-    /// The answer that applies at the timeout.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub default_response: Option<Json>,
-    /// A digest of everything that a client shows of the prompt. Send it with the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown_digest: Option<String>,
-    /// `pending`, `answered`, `timed_out`, or `cancelled` if it was withdrawn.
-    pub status: String,
-    pub requested_at: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<String>,
-    /// The answer, or the default that was applied.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub response: Option<Json>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered_by: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered_at: Option<String>,
-}
-
-/// Work that an agent hands over, and the outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Handoff {
-    pub id: String,
-    pub run_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_call_id: Option<String>,
-    pub reason: String,
-    /// `human`, `specialist_agent` or `escalation_queue`.
-    pub target_kind: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target_uri: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub urgency_for_handoff: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary_terse: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary_normal: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary_detailed: Option<String>,
-    /// The context for the recipient. Only present if a single handoff is shown, because it may be large.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub packaged_context: Option<Json>,
-    /// A digest of everything that a client shows of the prompt. Send it with the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown_digest: Option<String>,
-    /// `pending`, `acknowledged`, `rejected` or `timed_out`.
-    pub status: String,
-    pub requested_at: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered_by: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered_at: Option<String>,
-    /// The comment of an acceptance, or the reason of a rejection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-}
-
-/// A JSON `null` is a value, too.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
-    Json::deserialize(deserializer).map(Some)
 }
 
 /// `/healthz` and `/readyz`.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-pub use recount_event::family::approval::AllowanceScope;
 use recount_event::limits;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
@@ -17,6 +16,10 @@ use serde_json::{Value, json};
 
 use self::run_config::ordering;
 pub use self::run_config::{Attachment, FileOrder, RunConfig};
+pub use crate::prompt::{
+    AcknowledgeHandoff, AllowanceScope, AnswerClarification, ExtendPrompt, RejectHandoff, ResolveApproval,
+    Verdict,
+};
 
 /// The form of an id that a producer chooses.
 pub(crate) fn foreign_id() -> Value {
@@ -397,78 +400,12 @@ fn any_amount() -> Value {
     json!([required("max_age_seconds"), required("max_events"), required("max_bytes")])
 }
 
-/// `POST /v1/approvals/{approval}/resolve`
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ResolveApproval {
-    pub decision: Verdict,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// With `approve`: also approve the same call later in the run, in its session, or in runs that work in the
-    /// same folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remember: Option<AllowanceScope>,
-    /// The `shown_digest` of the prompt that was shown. The answer is refused if the prompt differs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown_digest: Option<String>,
-}
-
-/// `POST /v1/clarifications/{clarification}/answer`
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AnswerClarification {
-    /// Any JSON: a text, one of the choices, or another value that fits the question. Stored unchanged, except for whitespace.
-    pub response: Box<RawValue>,
-    /// The `shown_digest` of the prompt that was shown. The answer is refused if the prompt differs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown_digest: Option<String>,
-}
-
-/// `POST /v1/handoffs/{handoff}/acknowledge`; the body is optional.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AcknowledgeHandoff {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// The `shown_digest` of the prompt that was shown. The answer is refused if the prompt differs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown_digest: Option<String>,
-}
-
-/// `POST /v1/handoffs/{handoff}/reject`; the body is optional.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RejectHandoff {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The `shown_digest` of the prompt that was shown. The answer is refused if the prompt differs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown_digest: Option<String>,
-}
-
-/// `POST /v1/approvals/{approval}/extend`, and the same for clarifications and handoffs.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ExtendPrompt {
-    /// The time to add to the deadline.
-    #[schemars(range(min = 1, max = 86_400))]
-    pub seconds: u64,
-}
-
 /// `POST /v1/sessions`; the body is optional.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-}
-
-/// A decision on an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    Approve,
-    Reject,
 }
 
 /// Reads a thing from an object and nothing else: a derived reader would take a list of its fields, too.

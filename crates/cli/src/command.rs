@@ -5,7 +5,6 @@ mod acp;
 mod acp_agent;
 mod answer;
 mod apply;
-mod approval;
 mod approve;
 mod artifact;
 mod attach;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use recount_client::prompt::Prompt;
 use recount_client::query::LIST_LIMIT_MAX;
 use recount_client::reply::Page;
-use recount_client::{ClientError, Listing};
+use recount_client::{Client, ClientError, Listing};
 
 use crate::failure::Failure;
 use crate::output::note;
@@ -32,6 +33,12 @@ pub(crate) async fn gather<T>(
 ) -> Result<Vec<T>, Failure> {
     let filter = Listing { status, ..Listing::default() };
     Ok(collect(fetch, None, count_max, &filter).await?.items)
+}
+
+/// Reads up to `count_max` pending prompts of one kind.
+pub(crate) async fn open_prompts<P: Prompt>(client: &Client, count_max: usize) -> Result<Vec<P>, Failure> {
+    let fetch = async |listing: Listing| client.list_prompts(&listing).await;
+    gather(fetch, count_max, Some("pending".to_owned())).await
 }
 
 /// Reads up to `count_max` items after a cursor.

@@ -1,4 +1,4 @@
-//! The client: one method per route. See [`Client`].
+//! The client: one method per route; prompts of all kinds share theirs. See [`Client`].
 
 pub(crate) mod address;
 mod artifacts;

@@ -37,7 +37,7 @@ pub use profiles::{
     AgentOption, Capabilities, Choice, ChosenWorkspace, OptionKind, OptionTarget, Profile, Profiles,
     ToolInfo, ToolRef,
 };
-pub use prompt_rows::{ApprovalRow, ClarificationRow, HandoffRow};
+pub use prompt_rows::{ApprovalRow, ClarificationRow, HandoffRow, PromptRow};
 pub use rebuild::check;
 pub use run_config::{
     Attachment, ClientTool, FileCall, FilesFrom, Purpose, RunConfig, RunConfigChange, SpawnedBy,

@@ -32,8 +32,8 @@ pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attachment, Budget, Capabilities,
     CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, ErasureRecord, FileCall,
     FilesFrom, FoundArtifact, HandoffRow, ListPage, ListQuery, OptionKind, OptionTarget, Overrides, PageEnd,
-    Pin, Profile, Profiles, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow, Setup,
-    SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue,
+    Pin, Profile, Profiles, PromptRow, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow,
+    Setup, SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue,
     tombstones,
 };
 pub use engine::{Engine, EngineInstance, RequestContext};

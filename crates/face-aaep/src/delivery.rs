@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use recount_aaep::Event;
 use recount_aaep::negotiate::Terms;
 use recount_aaep::shaping::{Counts, Shaper};
 use recount_aaep::wire::EventId;
-use recount_aaep::{Body, Event};
 
 use crate::limits;
 use crate::project::Place;
@@ -131,9 +131,7 @@ impl Delivery {
     /// Emits a prompt again, unless this subscription can reply to it already, or never can.
     fn push_again(&mut self, prompt: &Event, now_ms: u64) {
         let Some(event) = self.view.of(prompt) else { return };
-        let takes_reply =
-            matches!(event.body, Body::AwaitingConfirmation(_) | Body::AwaitingClarification(_));
-        if takes_reply && !self.replies.has_shown(&event) {
+        if event.body.prompt().is_some() && !self.replies.has_shown(&event) {
             self.push_aside(event, now_ms);
         }
     }

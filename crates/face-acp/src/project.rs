@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use recount_event::family::run::WaitKind;
 use recount_event::family::{approval, assistant, clarification, handoff, turn};
 use recount_event::registry::Payload;
-use recount_event::{Event, ForeignId};
+use recount_event::{Event, ForeignId, PromptEvent, PromptStep};
 use serde_json::{Value, json};
 
 use self::call::Call;
@@ -376,8 +376,6 @@ impl Projector {
     fn apply_prompt(&mut self, payload: &Payload) -> Option<Vec<Step>> {
         Some(match payload {
             Payload::ApprovalRequested(request) => self.open_prompt(OpenPrompt::Approval(request.clone())),
-            Payload::ApprovalResolved(resolved) => self.settle(&resolved.approval_id),
-            Payload::ApprovalTimedOut(over) => self.settle(&over.approval_id),
             Payload::ClarificationRequested(request) => {
                 let mut steps = self.open_prompt(OpenPrompt::Clarification(request.clone()));
                 if self.is_replay {
@@ -391,12 +389,14 @@ impl Projector {
                 steps.extend(self.replayed(json!({ "type": "text", "text": text })));
                 steps
             }
-            Payload::ClarificationTimedOut(over) => self.settle(&over.clarification_id),
             Payload::HandoffRequested(request) => self.open_prompt(OpenPrompt::Handoff(request.clone())),
-            Payload::HandoffAcknowledged(answered) => self.settle(&answered.handoff_id),
-            Payload::HandoffRejected(answered) => self.settle(&answered.handoff_id),
-            Payload::HandoffTimedOut(over) => self.settle(&over.handoff_id),
-            _ => return None,
+            other => {
+                let prompt = PromptEvent::of(other)?;
+                if prompt.step != PromptStep::Settled {
+                    return None;
+                }
+                self.settle(prompt.id)
+            }
         })
     }
 

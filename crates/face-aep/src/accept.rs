@@ -386,12 +386,7 @@ pub(crate) fn prompt_id(kind: PromptKind, text: &str) -> Accepted<ForeignId> {
 
 /// No prompt with this id.
 pub(crate) fn no_prompt(kind: PromptKind, id: &str) -> Refusal {
-    let code = match kind {
-        PromptKind::Approval => Code::ApprovalNotFound,
-        PromptKind::Clarification => Code::ClarificationNotFound,
-        PromptKind::Handoff => Code::HandoffNotFound,
-    };
-    Refusal::new(code, format!("{} {id:?} not found", kind.as_str()))
+    Refusal::new(kind.not_found(), format!("{} {id:?} not found", kind.as_str()))
 }
 
 /// The answer to a question. It is stored in the log, so it must be JSON that all readers parse alike.

@@ -8,13 +8,12 @@ use recount_api::reply;
 use recount_engine::{
     AgentOption, AllowanceRow, ApprovalRow, ArtifactRow, Budget, ChangeKind, ChangeState, ClarificationRow,
     Damage, Digest, ForeignDecision, ForeignVerdict, FoundArtifact, HandoffRow, ImportedRun, OptionKind,
-    Profile, RunRow, SessionMessage, SessionRow, TaskRow, ToolInfo, UploadRow, WorkspaceChange,
+    Profile, PromptRow, RunRow, SessionMessage, SessionRow, TaskRow, ToolInfo, UploadRow, WorkspaceChange,
     WorkspaceChanges,
 };
 use recount_event::digest::call_digest;
 use recount_event::family::approval::Reversibility;
-use recount_event::{ForeignId, Json, RunId, time};
-use recount_run::PromptKind;
+use recount_event::{ForeignId, Json, PromptKind, RunId, time};
 use recount_run::view::Message;
 use serde::Serialize;
 
@@ -210,7 +209,43 @@ fn shown_digest(kind: PromptKind, prompt: &impl Serialize) -> Option<String> {
     Some(call_digest(kind.as_str(), &text))
 }
 
-pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
+/// A prompt on the wire.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Prompt {
+    Approval(Box<reply::Approval>),
+    Clarification(Box<reply::Clarification>),
+    Handoff(Box<reply::Handoff>),
+}
+
+impl Prompt {
+    pub(crate) fn shown_digest(&self) -> Option<&str> {
+        match self {
+            Prompt::Approval(approval) => approval.shown_digest.as_deref(),
+            Prompt::Clarification(clarification) => clarification.shown_digest.as_deref(),
+            Prompt::Handoff(handoff) => handoff.shown_digest.as_deref(),
+        }
+    }
+}
+
+/// A prompt of a list. A handoff is without the context for its recipient and therefore without a digest.
+pub(crate) fn listed_prompt(row: PromptRow) -> Prompt {
+    match row {
+        PromptRow::Handoff(row) => Prompt::Handoff(Box::new(handoff(*row, None))),
+        row => single_prompt(row, None),
+    }
+}
+
+/// A prompt with the context of a handoff.
+pub(crate) fn single_prompt(row: PromptRow, packaged_context: Option<Json>) -> Prompt {
+    match row {
+        PromptRow::Approval(row) => Prompt::Approval(Box::new(approval(*row))),
+        PromptRow::Clarification(row) => Prompt::Clarification(Box::new(clarification(*row))),
+        PromptRow::Handoff(row) => Prompt::Handoff(Box::new(single_handoff(*row, packaged_context))),
+    }
+}
+
+fn approval(row: ApprovalRow) -> reply::Approval {
     let approval = reply::Approval {
         id: row.id.to_string(),
         run_id: row.run_id.to_string(),
@@ -294,7 +329,7 @@ pub(crate) fn policy_verdict(judged: ForeignVerdict) -> reply::PolicyVerdict {
     }
 }
 
-pub(crate) fn clarification(row: ClarificationRow) -> reply::Clarification {
+fn clarification(row: ClarificationRow) -> reply::Clarification {
     let clarification = reply::Clarification {
         id: row.id.to_string(),
         run_id: row.run_id.to_string(),
@@ -327,12 +362,7 @@ pub(crate) fn clarification(row: ClarificationRow) -> reply::Clarification {
     reply::Clarification { shown_digest: shown_digest(PromptKind::Clarification, &shown), ..clarification }
 }
 
-/// A handoff of a list, without the context for its recipient and therefore without a digest.
-pub(crate) fn listed_handoff(row: HandoffRow) -> reply::Handoff {
-    handoff(row, None)
-}
-
-pub(crate) fn single_handoff(row: HandoffRow, packaged_context: Option<Json>) -> reply::Handoff {
+fn single_handoff(row: HandoffRow, packaged_context: Option<Json>) -> reply::Handoff {
     let handoff = handoff(row, packaged_context);
     let shown = reply::Handoff {
         run_id: String::new(),

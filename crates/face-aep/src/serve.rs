@@ -39,7 +39,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use recount_api::routes::{ROUTES, RouteName};
 use recount_api::terms::Route;
 use recount_engine::{Caller, Engine, Redactor};
-use recount_event::Code;
+use recount_event::{Code, PromptKind};
 use recount_transport::RequestId;
 use recount_world::World;
 
@@ -109,6 +109,7 @@ pub fn identified(router: Router, world: World, redactor: Arc<Redactor>) -> Rout
 
 /// One handler per route; the compiler checks that all are present.
 fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
+    use PromptKind::{Approval, Clarification, Handoff};
     match name {
         RouteName::CreateTask => on(filter, tasks::create_task),
         RouteName::ListTasks => on(filter, tasks::list_tasks),
@@ -147,21 +148,23 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
         RouteName::ImportRun => on(filter, import::import_run),
         RouteName::ReadFeed => on(filter, events::read_feed),
         RouteName::StreamFeed => on(filter, events::stream_feed),
-        RouteName::ListApprovals => on(filter, prompts::list_approvals),
-        RouteName::GetApproval => on(filter, prompts::get_approval),
+        RouteName::ListApprovals => on(filter, |face, query| prompts::list(Approval, face, query)),
+        RouteName::GetApproval => on(filter, |face, id| prompts::get(Approval, face, id)),
         RouteName::ResolveApproval => on(filter, prompts::resolve_approval),
         RouteName::ListAllowances => on(filter, allowances::list_allowances),
         RouteName::TakeBackAllowance => on(filter, allowances::take_back_allowance),
-        RouteName::ListClarifications => on(filter, prompts::list_clarifications),
-        RouteName::GetClarification => on(filter, prompts::get_clarification),
+        RouteName::ListClarifications => on(filter, |face, query| prompts::list(Clarification, face, query)),
+        RouteName::GetClarification => on(filter, |face, id| prompts::get(Clarification, face, id)),
         RouteName::AnswerClarification => on(filter, prompts::answer_clarification),
-        RouteName::ListHandoffs => on(filter, prompts::list_handoffs),
-        RouteName::GetHandoff => on(filter, prompts::get_handoff),
+        RouteName::ListHandoffs => on(filter, |face, query| prompts::list(Handoff, face, query)),
+        RouteName::GetHandoff => on(filter, |face, id| prompts::get(Handoff, face, id)),
         RouteName::AcknowledgeHandoff => on(filter, prompts::acknowledge_handoff),
         RouteName::RejectHandoff => on(filter, prompts::reject_handoff),
-        RouteName::ExtendApproval => on(filter, prompts::extend_approval),
-        RouteName::ExtendClarification => on(filter, prompts::extend_clarification),
-        RouteName::ExtendHandoff => on(filter, prompts::extend_handoff),
+        RouteName::ExtendApproval => on(filter, |face, id, body| prompts::extend(Approval, face, id, body)),
+        RouteName::ExtendClarification => {
+            on(filter, |face, id, body| prompts::extend(Clarification, face, id, body))
+        }
+        RouteName::ExtendHandoff => on(filter, |face, id, body| prompts::extend(Handoff, face, id, body)),
         RouteName::UploadArtifact => on(filter, uploads::upload_artifact),
         RouteName::ListArtifacts => on(filter, artifacts::list_artifacts),
         RouteName::GetArtifact => on(filter, artifacts::get_artifact),

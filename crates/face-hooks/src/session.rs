@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use recount_engine::{Engine, Error, Events, RequestContext};
-use recount_event::{Code, ForeignId, SessionId};
+use recount_engine::{Engine, Error, Events, PromptRow, RequestContext};
+use recount_event::{Code, ForeignId, PromptKind, SessionId};
 use recount_record::hooks::{self, Hook, Seen};
 use recount_record::{Answer, Elsewhere, Ending};
 use recount_world::Shutdown;
@@ -474,16 +474,21 @@ impl Session {
 
 /// Replies to the agent with the outcome of its permission.
 async fn answer(engine: &Engine, waiter: Waiter) {
-    let row = match ForeignId::parse(&waiter.approval) {
-        Ok(id) => engine.read().approval(&id).await.ok().flatten(),
+    let prompt = match ForeignId::parse(&waiter.approval) {
+        Ok(id) => engine.read().prompt(PromptKind::Approval, &id).await.ok().flatten(),
         Err(_) => None,
     };
-    let answer = match row.as_ref().map(|row| row.status.as_str()) {
-        Some("approved") => Some(Answer::Approved),
-        Some("rejected") => Some(Answer::Rejected),
-        _ => None,
+    let (answer, comment) = match prompt {
+        Some(PromptRow::Approval(row)) => {
+            let answer = match row.status.as_str() {
+                "approved" => Some(Answer::Approved),
+                "rejected" => Some(Answer::Rejected),
+                _ => None,
+            };
+            (answer, row.comment)
+        }
+        _ => (None, None),
     };
-    let comment = row.and_then(|row| row.comment);
     reply(waiter.to, Ok(hooks::permission_answer(waiter.agent, answer, comment.as_deref())));
 }
 

@@ -19,6 +19,7 @@ use recount_event::{EventId, ForeignId, Json, Payload, RunId, SessionId, TaskId}
 
 use crate::limits;
 pub(crate) use ledger::{Ledger, NameStatus, Space};
+pub use recount_event::{PromptKind, PromptName};
 pub use status::Status;
 pub(crate) use text::SharedText;
 
@@ -217,25 +218,6 @@ pub(crate) enum Answer {
     TakenOver { by: Arc<str> },
     NotTakenOver { by: Arc<str> },
     TimedOut,
-}
-
-/// The kind of a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PromptKind {
-    Approval,
-    Clarification,
-    Handoff,
-}
-
-impl PromptKind {
-    pub const ALL: [PromptKind; 3] = [PromptKind::Approval, PromptKind::Clarification, PromptKind::Handoff];
-}
-
-/// Names a prompt. Each kind has its own identifiers.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PromptName {
-    pub kind: PromptKind,
-    pub id: ForeignId,
 }
 
 /// An open prompt.
@@ -670,42 +652,6 @@ impl Prompt {
             PromptRequest::Clarification(request) => request.tool_call_id.as_ref(),
             PromptRequest::Handoff(request) => request.tool_call_id.as_ref(),
         }
-    }
-}
-
-impl PromptKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PromptKind::Approval => "approval",
-            PromptKind::Clarification => "clarification",
-            PromptKind::Handoff => "handoff",
-        }
-    }
-
-    pub(crate) fn space(self) -> Space {
-        match self {
-            PromptKind::Approval => Space::Approval,
-            PromptKind::Clarification => Space::Clarification,
-            PromptKind::Handoff => Space::Handoff,
-        }
-    }
-
-    pub(crate) fn wait_kind(self) -> run::WaitKind {
-        match self {
-            PromptKind::Approval => run::WaitKind::Approval,
-            PromptKind::Clarification => run::WaitKind::Clarification,
-            PromptKind::Handoff => run::WaitKind::Handoff,
-        }
-    }
-
-    pub(crate) fn named(self, id: &ForeignId) -> PromptName {
-        PromptName { kind: self, id: id.clone() }
-    }
-}
-
-impl fmt::Display for PromptName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind.as_str(), self.id)
     }
 }
 

@@ -33,11 +33,7 @@ impl OpenPrompt {
         event: Event,
         timeout_seconds: u32,
     ) -> Option<(OpenPrompt, oneshot::Receiver<PromptOutcome>)> {
-        let token = match &event.body {
-            Body::AwaitingConfirmation(prompt) => prompt.reply_token.as_str().to_owned(),
-            Body::AwaitingClarification(prompt) => prompt.reply_token.as_str().to_owned(),
-            _ => return None,
-        };
+        let token = event.body.prompt()?.0.as_str().to_owned();
         let sent_ms = u64::try_from(event.envelope.timestamp.millis()).unwrap_or(0);
         let deadline_ms = sent_ms + u64::from(timeout_seconds) * 1_000;
         let (answer, outcome) = oneshot::channel();

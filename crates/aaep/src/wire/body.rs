@@ -214,6 +214,30 @@ pub struct Choice {
     pub label: String,
 }
 
+impl Body {
+    /// The token and the timeout of a prompt; `None` for events that take no reply.
+    pub fn prompt(&self) -> Option<(&ReplyToken, u32)> {
+        match self {
+            Body::AwaitingConfirmation(prompt) => Some((&prompt.reply_token, prompt.timeout_seconds)),
+            Body::AwaitingClarification(prompt) => Some((&prompt.reply_token, prompt.timeout_seconds)),
+            _ => None,
+        }
+    }
+
+    /// The same, to change them.
+    pub fn prompt_mut(&mut self) -> Option<(&mut ReplyToken, &mut u32)> {
+        match self {
+            Body::AwaitingConfirmation(prompt) => {
+                Some((&mut prompt.reply_token, &mut prompt.timeout_seconds))
+            }
+            Body::AwaitingClarification(prompt) => {
+                Some((&mut prompt.reply_token, &mut prompt.timeout_seconds))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl AwaitingConfirmation {
     /// The deadline in milliseconds since 1970, for a prompt with this timestamp.
     pub fn deadline_ms(&self, timestamp: &Timestamp) -> i64 {

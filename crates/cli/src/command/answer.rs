@@ -1,17 +1,17 @@
 //! `recount answer`: shows the questions of runs to people, and answers them. The first valid answer wins.
 
 use clap::Args;
+use recount_client::Client;
 use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::reply::Clarification;
 use recount_client::request::AnswerClarification;
-use recount_client::{Client, Listing};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
-use crate::pages::gather;
+use crate::pages::open_prompts;
 use crate::render::{clean, count, list, utc_time};
 
 /// List open questions, or answer one
@@ -40,13 +40,11 @@ impl Answer {
             *question = ids::full(&asking.client, IdKind::Question, question).await?;
         }
         let Some(clarification) = &self.clarification else {
-            let client = asking.client.clone();
-            let fetch = async |listing: Listing| client.list_clarifications(&listing).await;
-            let open = gather(fetch, LIST_LIMIT_DEFAULT, Some("pending".to_owned())).await?;
-            return asking.print_items(&open, list::clarifications, "no open questions");
+            let open = open_prompts::<Clarification>(&asking.client, LIST_LIMIT_DEFAULT).await?;
+            return asking.print_items(&open, list::prompts, "no open questions");
         };
         let Some(response) = self.response(&asking.client, clarification).await? else {
-            let question = asking.client.get_clarification(clarification).await?;
+            let question: Clarification = asking.client.get_prompt(clarification).await?;
             return if asking.json {
                 asking.out.value(&question)
             } else {
@@ -54,18 +52,15 @@ impl Answer {
             };
         };
         let answer = AnswerClarification { response, shown_digest: None };
-        let answered = asking.client.answer_clarification(clarification, &answer).await?;
-        if asking.json {
-            return asking.out.value(&answered);
-        }
-        asking.out.line(&clean::line(&format!("{} {}", answered.id, answered.status)))
+        let answered = asking.client.answer_prompt(clarification, &answer).await?;
+        asking.print_prompt(&answered, "")
     }
 
     async fn response(&self, client: &Client, clarification: &str) -> Result<Option<Box<RawValue>>, Failure> {
         let json = match (&self.value, self.choice) {
             (Some(value), _) => value.clone(),
             (None, Some(choice)) => {
-                let question = client.get_clarification(clarification).await?;
+                let question: Clarification = client.get_prompt(clarification).await?;
                 let choices = question.choices.unwrap_or_default();
                 let chosen = choice.checked_sub(1).and_then(|place| choices.get(place));
                 let none = || {

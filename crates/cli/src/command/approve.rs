@@ -7,17 +7,16 @@ use std::io::IsTerminal as _;
 use clap::Args;
 use recount_client::Client;
 use recount_client::reply::Approval;
-use recount_client::request::{AllowanceScope, Verdict};
+use recount_client::request::{AllowanceScope, ResolveApproval, Verdict};
 use recount_command_line::output::Screen;
 use rustix::termios::QueueSelector;
 
-use super::approval;
 use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
+use crate::limits;
 use crate::output::note;
-use crate::render::clean;
-use crate::render::live::Prompt;
+use crate::render::live::{Kind, Prompt};
 
 /// Approve a tool call that waits for permission
 #[derive(Args)]
@@ -76,9 +75,8 @@ impl Approve {
             confirmed_elsewhere(self.yes || !is_open, "approve")?;
         }
         let Approve { approval, comment, always, .. } = self;
-        let decided =
-            approval::decide(&asking.client, &approval, Verdict::Approve, comment, always, shown_digest)
-                .await?;
+        let answer = ResolveApproval { decision: Verdict::Approve, comment, remember: always, shown_digest };
+        let decided = asking.client.answer_prompt(&approval, &answer).await?;
         print_result(asking, &decided)
     }
 }
@@ -99,15 +97,9 @@ impl Deny {
             shown_digest = prompt.and_then(|prompt| prompt.shown_digest);
             confirmed_elsewhere(!is_open, "deny")?;
         }
-        let decided = approval::decide(
-            &asking.client,
-            &self.approval,
-            Verdict::Reject,
-            self.comment,
-            None,
-            shown_digest,
-        )
-        .await?;
+        let Deny { approval, comment, .. } = self;
+        let answer = ResolveApproval { decision: Verdict::Reject, comment, remember: None, shown_digest };
+        let decided = asking.client.answer_prompt(&approval, &answer).await?;
         print_result(asking, &decided)
     }
 }
@@ -130,16 +122,36 @@ fn confirmed_elsewhere(is_confirmed: bool, verb: &str) -> Result<(), Failure> {
 /// The approval and its prompt. `None` for a token without the scope read, which can still answer: the person has seen
 /// the call elsewhere.
 async fn shown(client: &Client, id: &str) -> Result<Option<(Approval, Option<Prompt>)>, Failure> {
-    let approval = match client.get_approval(id).await {
+    let approval = match client.get_prompt::<Approval>(id).await {
         Ok(approval) => approval,
         Err(why) if why.code() == Some("scope_missing") => return Ok(None),
         Err(why) => return Err(why.into()),
     };
     let mut prompt = Prompt::of_approval(&approval, false);
     if let Some(prompt) = &mut prompt {
-        approval::complete(client, prompt).await;
+        complete(client, prompt).await;
     }
     Ok(Some((approval, prompt)))
+}
+
+/// Fetches the content that the event of a prompt has only the beginning of. Without it the prompt names what is missing,
+/// and cannot be approved.
+pub(super) async fn complete(client: &Client, prompt: &mut Prompt) {
+    // The event of a request has no digest of what is shown.
+    if matches!(prompt.kind, Kind::Approval { .. })
+        && prompt.shown_digest.is_none()
+        && let Ok(approval) = client.get_prompt::<Approval>(&prompt.id).await
+    {
+        prompt.bind(&approval);
+    }
+    let Some(missing) = prompt.missing() else { return };
+    let Some(id) = missing.artifact_id.clone() else { return };
+    if missing.size_bytes > limits::PREVIEW_FETCH_BYTES_MAX {
+        return;
+    }
+    if let Ok(bytes) = client.read_artifact(&id).await {
+        prompt.complete(&String::from_utf8_lossy(&bytes));
+    }
 }
 
 /// Shows the whole call beside the data.
@@ -179,14 +191,11 @@ fn confirm(asking: &mut Asking, mut prompt: Option<Prompt>, always: &str) -> Res
 }
 
 fn print_result(mut asking: Asking, approval: &Approval) -> Result<(), Failure> {
-    if asking.json {
-        return asking.out.value(approval);
-    }
     let always = match (&approval.allowance_scope, &approval.allowance_id) {
         (Some(scope), Some(id)) => format!(", always in this {scope} ({id})"),
         _ => String::new(),
     };
-    asking.out.line(&clean::line(&format!("{} {}{always}", approval.id, approval.status)))
+    asking.print_prompt(approval, &always)
 }
 
 /// A line that a person types. Nothing else is under way that it could hold up.

@@ -1,8 +1,9 @@
 //! `recount extend`: moves the deadline of an approval, a question or a handoff, for people who need more time to decide.
 
 use clap::Args;
+use recount_client::prompt::Prompt;
+use recount_client::reply::{Approval, Clarification, Handoff};
 use recount_client::request::ExtendPrompt;
-use recount_client::{Client, ClientError};
 use recount_server::amounts;
 
 use super::Invocation;
@@ -27,13 +28,6 @@ fn seconds(text: &str) -> Result<u64, String> {
     time.ok_or_else(|| "use a duration such as 90s, 10m or 1h".into())
 }
 
-/// The fields that all three have in common, and all of them as JSON.
-struct Extended {
-    id: String,
-    expires_at: Option<String>,
-    json: serde_json::Value,
-}
-
 impl Extend {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         invocation.ask(async |mut asking: Asking| {
@@ -50,39 +44,33 @@ impl Extend {
                     Err(why) => return Err(why),
                 }
             }
-            let extended = extend(&asking.client, &prompt, request).await?;
-            if asking.json {
-                return asking.out.value(&extended.json);
-            }
-            let until = extended.expires_at.as_deref().map_or("an unknown time".to_owned(), utc_time);
-            asking.out.line(&clean::line(&format!("{} expires at {until}", extended.id)))
+            let found = extend::<Approval>(&mut asking, &prompt, &request).await?
+                || extend::<Clarification>(&mut asking, &prompt, &request).await?
+                || extend::<Handoff>(&mut asking, &prompt, &request).await?;
+            let missing = || {
+                let hint = "recount today lists those that wait";
+                Failure::Usage(format!("no approval, question or handoff has the id {prompt:?}; {hint}"))
+            };
+            if found { Ok(()) } else { Err(missing()) }
         })
     }
 }
 
-/// Ids of other producers do not show what they are of, so the kinds are tried one after the other.
-async fn extend(client: &Client, id: &str, request: ExtendPrompt) -> Result<Extended, Failure> {
-    let missing = |why: &ClientError, code: &str| why.code() == Some(code);
-    match client.extend_approval(id, &request).await {
-        Ok(one) => return of(one.id.clone(), one.expires_at.clone(), &one),
-        Err(why) if missing(&why, "approval_not_found") => {}
-        Err(why) => return Err(why.into()),
+/// Extends and prints the prompt, if it is of this kind. Ids of other producers do not show what they are of, so the kinds
+/// are tried one after the other.
+async fn extend<P: Prompt>(asking: &mut Asking, id: &str, request: &ExtendPrompt) -> Result<bool, Failure> {
+    let extended = match asking.client.extend_prompt::<P>(id, request).await {
+        Err(why) if why.code() == Some(P::KIND.not_found().as_str()) => return Ok(false),
+        extended => extended?,
+    };
+    let head = extended.head();
+    if asking.json {
+        let json =
+            serde_json::to_value(&extended).map_err(|why| Failure::Own(format!("{}: {why}", head.id)))?;
+        asking.out.value(&json)?;
+    } else {
+        let until = head.expires_at.map_or("an unknown time".to_owned(), utc_time);
+        asking.out.line(&clean::line(&format!("{} expires at {until}", head.id)))?;
     }
-    match client.extend_clarification(id, &request).await {
-        Ok(one) => return of(one.id.clone(), one.expires_at.clone(), &one),
-        Err(why) if missing(&why, "clarification_not_found") => {}
-        Err(why) => return Err(why.into()),
-    }
-    match client.extend_handoff(id, &request).await {
-        Ok(one) => of(one.id.clone(), one.expires_at.clone(), &one),
-        Err(why) if missing(&why, "handoff_not_found") => Err(Failure::Usage(format!(
-            "no approval, question or handoff has the id {id:?}; recount today lists those that wait"
-        ))),
-        Err(why) => Err(why.into()),
-    }
-}
-
-fn of(id: String, expires_at: Option<String>, whole: &impl serde::Serialize) -> Result<Extended, Failure> {
-    let json = serde_json::to_value(whole).map_err(|why| Failure::Own(format!("{id}: {why}")))?;
-    Ok(Extended { id, expires_at, json })
+    Ok(true)
 }

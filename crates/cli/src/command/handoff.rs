@@ -63,13 +63,13 @@ impl Handoff {
         let answered = match self.verb {
             HandoffVerb::Ls { all, limit } => {
                 let status = (!all).then(|| "pending".to_owned());
-                let fetch = async |listing: Listing| client.list_handoffs(&listing).await;
+                let fetch = async |listing: Listing| client.list_prompts::<reply::Handoff>(&listing).await;
                 let none = if all { "no handoffs" } else { "no open handoffs; --all lists answered ones" };
-                return asking.print_items(&gather(fetch, limit, status).await?, list::handoffs, none);
+                return asking.print_items(&gather(fetch, limit, status).await?, list::prompts, none);
             }
             HandoffVerb::Show { handoff } => {
                 let handoff = ids::full(&client, IdKind::Handoff, &handoff).await?;
-                let handoff = client.get_handoff(&handoff).await?;
+                let handoff: reply::Handoff = client.get_prompt(&handoff).await?;
                 if asking.json {
                     return asking.out.value(&handoff);
                 }
@@ -78,18 +78,15 @@ impl Handoff {
             HandoffVerb::Ack { handoff, comment } => {
                 let handoff = ids::full(&client, IdKind::Handoff, &handoff).await?;
                 let answer = AcknowledgeHandoff { comment, shown_digest: None };
-                client.acknowledge_handoff(&handoff, &answer).await?
+                client.answer_prompt(&handoff, &answer).await?
             }
             HandoffVerb::Reject { handoff, reason } => {
                 let handoff = ids::full(&client, IdKind::Handoff, &handoff).await?;
                 let answer = RejectHandoff { reason, shown_digest: None };
-                client.reject_handoff(&handoff, &answer).await?
+                client.answer_prompt(&handoff, &answer).await?
             }
         };
-        if asking.json {
-            return asking.out.value(&answered);
-        }
-        asking.out.line(&clean::line(&format!("{} {}", answered.id, answered.status)))
+        asking.print_prompt(&answered, "")
     }
 }
 

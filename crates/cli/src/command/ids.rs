@@ -1,10 +1,12 @@
 //! Finds the id that a person means: a whole id, its end, or `last` for the newest. Start at [`full`].
 
+use recount_client::prompt::Prompt;
+use recount_client::reply::{Approval, Clarification, Handoff};
 use recount_client::{Client, ClientError, Listing};
 
 use crate::failure::Failure;
 use crate::limits;
-use crate::pages::gather;
+use crate::pages::{gather, open_prompts};
 use crate::render::clean;
 
 /// What an id is of.
@@ -35,7 +37,6 @@ impl IdKind {
 
     /// The newest ids first, up to a bound.
     async fn list(self, client: &Client, count_max: usize) -> Result<Vec<String>, Failure> {
-        let open = || Some("pending".to_owned());
         let ids = match self {
             IdKind::Run => {
                 let fetch = async |listing: Listing| client.list_runs(&listing).await;
@@ -53,18 +54,9 @@ impl IdKind {
                 let fetch = async |listing: Listing| client.list_artifacts(&listing, None, None).await;
                 gather(fetch, count_max, None).await?.into_iter().map(|one| one.id).collect()
             }
-            IdKind::Approval => {
-                let fetch = async |listing: Listing| client.list_approvals(&listing).await;
-                gather(fetch, count_max, open()).await?.into_iter().map(|one| one.id).collect()
-            }
-            IdKind::Question => {
-                let fetch = async |listing: Listing| client.list_clarifications(&listing).await;
-                gather(fetch, count_max, open()).await?.into_iter().map(|one| one.id).collect()
-            }
-            IdKind::Handoff => {
-                let fetch = async |listing: Listing| client.list_handoffs(&listing).await;
-                gather(fetch, count_max, open()).await?.into_iter().map(|one| one.id).collect()
-            }
+            IdKind::Approval => ids_of(open_prompts::<Approval>(client, count_max).await?),
+            IdKind::Question => ids_of(open_prompts::<Clarification>(client, count_max).await?),
+            IdKind::Handoff => ids_of(open_prompts::<Handoff>(client, count_max).await?),
         };
         Ok(ids)
     }
@@ -75,9 +67,9 @@ impl IdKind {
             IdKind::Run | IdKind::Task | IdKind::Session => return Ok(is_own(self.prefix(), text)),
             _ if is_own(self.prefix(), text) => return Ok(true),
             IdKind::Artifact => client.get_artifact(text).await.map(drop),
-            IdKind::Approval => client.get_approval(text).await.map(drop),
-            IdKind::Question => client.get_clarification(text).await.map(drop),
-            IdKind::Handoff => client.get_handoff(text).await.map(drop),
+            IdKind::Approval => client.get_prompt::<Approval>(text).await.map(drop),
+            IdKind::Question => client.get_prompt::<Clarification>(text).await.map(drop),
+            IdKind::Handoff => client.get_prompt::<Handoff>(text).await.map(drop),
         };
         match found {
             Err(why) if why.code().is_some_and(|code| code.ends_with("_not_found")) => Ok(false),
@@ -85,6 +77,10 @@ impl IdKind {
             Err(why) => Err(why),
         }
     }
+}
+
+fn ids_of<P: Prompt>(prompts: Vec<P>) -> Vec<String> {
+    prompts.iter().map(|prompt| prompt.head().id.to_owned()).collect()
 }
 
 /// Whether a text is a whole id of this server: the prefix and a ULID.

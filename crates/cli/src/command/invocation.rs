@@ -7,11 +7,13 @@ use std::pin::{Pin, pin};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use recount_client::Client;
+use recount_client::prompt::Prompt;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
+use crate::render::clean;
 
 /// Options of every verb, and where two of them come from.
 #[derive(Args)]
@@ -98,6 +100,15 @@ impl Asking {
             return items.iter().try_for_each(|item| self.out.value(item));
         }
         self.out.lines(&lines(items))
+    }
+
+    /// Prints what became of a prompt: its id, its status and `more`.
+    pub(super) fn print_prompt(&mut self, prompt: &impl Prompt, more: &str) -> Result<(), Failure> {
+        if self.json {
+            return self.out.value(prompt);
+        }
+        let head = prompt.head();
+        self.out.line(&clean::line(&format!("{} {}{more}", head.id, head.status)))
     }
 }
 

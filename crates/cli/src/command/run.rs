@@ -17,6 +17,7 @@ use recount_client::request::{CreateRun, ResumeRun};
 pub(super) use self::answers::Reply;
 pub(super) use self::follow::{Following, Unattended, View};
 pub(super) use self::order::folder;
+pub(super) use self::stdin::discard_lines;
 pub(super) use self::unfinished::{Action, Unfinished};
 use super::apply;
 use super::attach::{self, AttachedFile};

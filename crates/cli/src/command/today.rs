@@ -4,7 +4,7 @@ use clap::Args;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use recount_client::reply::Run;
+use recount_client::reply::{Approval, Clarification, Handoff, Run};
 use recount_client::{Client, Listing};
 use recount_server::amounts;
 use recount_world::World;
@@ -13,7 +13,7 @@ use super::invocation::{Asking, Invocation};
 use super::reach;
 use crate::failure::Failure;
 use crate::limits;
-use crate::pages::{collect, gather};
+use crate::pages::{collect, open_prompts};
 use crate::render::today::{self, Today, WaitingPrompt};
 
 /// Show what agents did since yesterday, what it cost, and what waits for you
@@ -143,15 +143,10 @@ async fn runs_since(
 
 /// Every pending prompt, whenever it was created.
 async fn waiting(client: &Client) -> Result<Vec<WaitingPrompt>, Failure> {
-    let pending = || Some("pending".to_owned());
     let most = limits::TODAY_WAITING_MAX;
-    let approvals = gather(async |listing: Listing| client.list_approvals(&listing).await, most, pending());
-    let mut all: Vec<WaitingPrompt> = approvals.await?.into_iter().map(WaitingPrompt::approval).collect();
-    let questions =
-        gather(async |listing: Listing| client.list_clarifications(&listing).await, most, pending());
-    all.extend(questions.await?.into_iter().map(WaitingPrompt::clarification));
-    let handed = gather(async |listing: Listing| client.list_handoffs(&listing).await, most, pending());
-    all.extend(handed.await?.into_iter().map(WaitingPrompt::handoff));
+    let mut all = WaitingPrompt::all(&open_prompts::<Approval>(client, most).await?);
+    all.extend(WaitingPrompt::all(&open_prompts::<Clarification>(client, most).await?));
+    all.extend(WaitingPrompt::all(&open_prompts::<Handoff>(client, most).await?));
     Ok(all)
 }
 

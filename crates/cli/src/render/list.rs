@@ -1,7 +1,8 @@
 //! Lists as lines: columns of plain text, padded with spaces, the same order in every line.
 
 use jiff::Timestamp;
-use recount_client::reply::{Artifact, Clarification, Handoff, Run, Session, Task};
+use recount_client::prompt::Prompt;
+use recount_client::reply::{Artifact, Run, Session, Task};
 
 use super::sentence::dollars;
 use super::{clean, count, flow, utc_time};
@@ -98,29 +99,16 @@ pub(crate) fn sessions(sessions: &[Session]) -> Vec<String> {
     columns(rows.collect())
 }
 
-/// One line a question: id, status, the question, time of asking, run.
-pub(crate) fn clarifications(clarifications: &[Clarification]) -> Vec<String> {
-    let rows = clarifications.iter().map(|clarification| {
+/// One line a prompt: id, status, what it is about, time of asking, run.
+pub(crate) fn prompts<P: Prompt>(prompts: &[P]) -> Vec<String> {
+    let rows = prompts.iter().map(|prompt| {
+        let head = prompt.head();
         [
-            clean::line(&clarification.id),
-            clean::line(&clarification.status),
-            title(Some(&clarification.question)),
-            utc_time(&clarification.requested_at),
-            clean::line(&clarification.run_id),
-        ]
-    });
-    columns(rows.collect())
-}
-
-/// One line a handoff: id, status, what it is about, time of asking, run.
-pub(crate) fn handoffs(handoffs: &[Handoff]) -> Vec<String> {
-    let rows = handoffs.iter().map(|handoff| {
-        [
-            clean::line(&handoff.id),
-            clean::line(&handoff.status),
-            title(handoff.summary_terse.as_deref().or(Some(&handoff.reason))),
-            utc_time(&handoff.requested_at),
-            clean::line(&handoff.run_id),
+            clean::line(head.id),
+            clean::line(head.status),
+            title(Some(head.title)),
+            utc_time(head.requested_at),
+            clean::line(head.run_id),
         ]
     });
     columns(rows.collect())

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recount_client::reply::{Approval, Clarification, Handoff, Run};
+use recount_client::prompt::{Prompt, PromptKind};
+use recount_client::reply::Run;
 use serde::Serialize;
 
 use super::sentence::dollars;
@@ -93,39 +94,23 @@ pub(crate) struct WaitingPrompt {
 }
 
 impl WaitingPrompt {
-    pub(crate) fn approval(approval: Approval) -> Self {
-        WaitingPrompt {
-            kind: "approval",
-            id: approval.id,
-            run_id: approval.run_id,
-            agent: None,
-            summary: approval.summary,
-            requested_at: approval.requested_at,
-            expires_at: approval.expires_at,
-        }
+    pub(crate) fn all<P: Prompt>(prompts: &[P]) -> Vec<Self> {
+        prompts.iter().map(WaitingPrompt::of).collect()
     }
 
-    pub(crate) fn clarification(clarification: Clarification) -> Self {
+    fn of<P: Prompt>(prompt: &P) -> Self {
+        let head = prompt.head();
         WaitingPrompt {
-            kind: "question",
-            id: clarification.id,
-            run_id: clarification.run_id,
+            kind: match P::KIND {
+                PromptKind::Clarification => "question",
+                kind => kind.as_str(),
+            },
+            id: head.id.to_owned(),
+            run_id: head.run_id.to_owned(),
             agent: None,
-            summary: clarification.question,
-            requested_at: clarification.requested_at,
-            expires_at: clarification.expires_at,
-        }
-    }
-
-    pub(crate) fn handoff(handoff: Handoff) -> Self {
-        WaitingPrompt {
-            kind: "handoff",
-            id: handoff.id,
-            run_id: handoff.run_id,
-            agent: None,
-            summary: handoff.summary_terse.unwrap_or(handoff.reason),
-            requested_at: handoff.requested_at,
-            expires_at: handoff.expires_at,
+            summary: head.title.to_owned(),
+            requested_at: head.requested_at.to_owned(),
+            expires_at: head.expires_at.map(str::to_owned),
         }
     }
 

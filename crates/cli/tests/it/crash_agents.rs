@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use recount_client::Client;
 use recount_client::request::{CreateRun, ResolveApproval, Verdict};
+use recount_client::{Client, reply};
 use recount_world::{Entropy, SeededEntropy};
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ impl Account {
 /// Approves all pending approvals.
 async fn approve_pending(client: &Client, answered: &mut BTreeSet<String>) {
     let Ok(pending) = client
-        .list_approvals(&recount_client::Listing {
+        .list_prompts::<reply::Approval>(&recount_client::Listing {
             status: Some("pending".to_owned()),
             ..recount_client::Listing::default()
         })
@@ -114,7 +114,7 @@ async fn approve_pending(client: &Client, answered: &mut BTreeSet<String>) {
         let yes =
             ResolveApproval { decision: Verdict::Approve, comment: None, remember: None, shown_digest: None };
         // The server may be killed during the request; then the approval is resolved again, by its id.
-        if client.resolve_approval(&approval.id, &yes).await.is_ok() {
+        if client.answer_prompt(&approval.id, &yes).await.is_ok() {
             assert!(answered.insert(approval.id.clone()), "{} was pending again", approval.id);
         }
     }

@@ -6,7 +6,7 @@ use recount_client::request::{
     RejectHandoff, ResolveApproval, ResumeRun, RetryRun, RetryRunFromTurn, SendMessage, Verdict,
 };
 use recount_client::routes::ROUTES;
-use recount_client::{Client, ClientError, Listing, Source, Until};
+use recount_client::{Client, ClientError, Listing, Source, Until, reply};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -91,21 +91,21 @@ async fn every_route_has_its_call() {
     refused(client.prune(&policy).await.err());
     refused(client.read_feed(Some(3), None).await.err());
     refused(client.tail(Source::Feed, Some(4), Until::Ended).next().await.unwrap().err());
-    refused(client.list_approvals(&listing).await.err());
-    refused(client.get_approval("a").await.err());
-    refused(client.resolve_approval("a", &resolve).await.err());
-    refused(client.extend_approval("a", &ExtendPrompt { seconds: 60 }).await.err());
+    refused(client.list_prompts::<reply::Approval>(&listing).await.err());
+    refused(client.get_prompt::<reply::Approval>("a").await.err());
+    refused(client.answer_prompt("a", &resolve).await.err());
+    refused(client.extend_prompt::<reply::Approval>("a", &ExtendPrompt { seconds: 60 }).await.err());
     refused(client.list_allowances(&Listing::default(), Some("run"), Some("r"), None).await.err());
     refused(client.take_back_allowance("w").await.err());
-    refused(client.list_clarifications(&listing).await.err());
-    refused(client.get_clarification("q").await.err());
-    refused(client.answer_clarification("q", &answer).await.err());
-    refused(client.extend_clarification("q", &ExtendPrompt { seconds: 60 }).await.err());
-    refused(client.list_handoffs(&listing).await.err());
-    refused(client.get_handoff("h").await.err());
-    refused(client.acknowledge_handoff("h", &AcknowledgeHandoff::default()).await.err());
-    refused(client.reject_handoff("h", &RejectHandoff::default()).await.err());
-    refused(client.extend_handoff("h", &ExtendPrompt { seconds: 60 }).await.err());
+    refused(client.list_prompts::<reply::Clarification>(&listing).await.err());
+    refused(client.get_prompt::<reply::Clarification>("q").await.err());
+    refused(client.answer_prompt("q", &answer).await.err());
+    refused(client.extend_prompt::<reply::Clarification>("q", &ExtendPrompt { seconds: 60 }).await.err());
+    refused(client.list_prompts::<reply::Handoff>(&listing).await.err());
+    refused(client.get_prompt::<reply::Handoff>("h").await.err());
+    refused(client.answer_prompt("h", &AcknowledgeHandoff::default()).await.err());
+    refused(client.answer_prompt("h", &RejectHandoff::default()).await.err());
+    refused(client.extend_prompt::<reply::Handoff>("h", &ExtendPrompt { seconds: 60 }).await.err());
     let sent = client.upload_artifact(b"bytes".to_vec(), "image/png", Some("image"), Some("a b")).await;
     refused(sent.err());
     refused(client.list_artifacts(&listing, Some("r"), Some("t")).await.err());

@@ -6,7 +6,7 @@ use recount_client::admin::{MakeBackup, Status};
 use recount_client::request::{
     AppendEvents, Cancel, CreateRun, CreateTask, Producer, Prune, PruneRun, ResolveApproval, Verdict,
 };
-use recount_client::{Client, ClientError, Listing, Source, TailItem, Until};
+use recount_client::{Client, ClientError, Listing, Source, TailItem, Until, reply};
 use serde_json::Value;
 
 use crate::scripted::{Answer, Scripted};
@@ -75,11 +75,11 @@ async fn what_was_added_to_replies_is_ignored() {
     let page = client.read_run_events("r", None, None).await.unwrap();
     assert_eq!(page.data.len(), EVENTS.lines().count());
     assert_eq!(page.gap.and_then(|gap| gap.pruned()).map(|(_, last)| last), Some(0));
-    assert_eq!(client.list_approvals(&listing).await.unwrap().data[0].status, "delegated");
-    assert_eq!(client.get_approval("a").await.unwrap().decision.as_deref(), Some("defer"));
+    assert_eq!(client.list_prompts::<reply::Approval>(&listing).await.unwrap().data[0].status, "delegated");
+    assert_eq!(client.get_prompt::<reply::Approval>("a").await.unwrap().decision.as_deref(), Some("defer"));
     let resolve =
         ResolveApproval { decision: Verdict::Approve, comment: None, remember: None, shown_digest: None };
-    assert_eq!(client.resolve_approval("a", &resolve).await.unwrap().default_decision, "escalate");
+    assert_eq!(client.answer_prompt("a", &resolve).await.unwrap().default_decision, "escalate");
     assert_eq!(client.make_backup(&MakeBackup::default()).await.unwrap().name, "n");
     let checkup = client.check_up(false).await.unwrap();
     assert_eq!((checkup.checks[0].status, checkup.checks[0].value.as_str()), (Status::Other, "9.81"));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_event::{Code, Event, RunId, TaskId, codec, door, time};
+use recount_event::{Code, Event, PromptEvent, RunId, TaskId, codec, door, time};
 use recount_log::chain::ChainValue;
 use recount_log::{Append, AppendError, Guard, RowPut, Store, StreamAppend, Tail};
 use recount_run::{PromptKind, Rejection, State};
@@ -16,7 +16,6 @@ use crate::admin::handle::AdminHandle;
 use crate::boxed;
 use crate::catalogue::fold::{Fold, next_deadline};
 use crate::catalogue::prompt_rows;
-use crate::catalogue::prompt_rows::requested_prompt;
 use crate::catalogue::sessions;
 use crate::ground::error::{run_erased, session_erased, task_erased};
 use crate::ground::{journal, rows};
@@ -82,7 +81,7 @@ pub(crate) async fn judge_and_append(store: &dyn Store, import: Import) -> Resul
         yield_to_tasks(slice.len() - 1).await;
     }
     for event in &events {
-        let Some((kind, id)) = requested_prompt(event.payload()) else { continue };
+        let Some(PromptEvent { kind, id, .. }) = PromptEvent::requested(event.payload()) else { continue };
         if prompt_rows::is_taken(store, kind, id).await? {
             return Err(id_taken(kind, id));
         }

@@ -1,21 +1,32 @@
 //! Prompts (approvals, clarifications, handoffs) as rows: one row each, and two index rows in request order.
 //!
-//! A row is written when a prompt is requested and again when it is settled. Other details of a prompt are only in
-//! its events.
+//! A row is written when a prompt is requested, extended and settled. Other details of a prompt are only in its events.
+//! [`PromptRow`] has what is common to all kinds; each kind has a stored form of its own.
 
 use std::collections::BTreeMap;
 
 use recount_event::family::approval::{Decision, DefaultDecision};
 use recount_event::family::clarification::Applied;
 use recount_event::family::{approval, clarification, handoff};
-use recount_event::{Event, EventId, ForeignId, Json, Payload, RunId, TaskId, time};
-use recount_log::{Guard, RowPut, RowRange};
-use recount_run::PromptKind;
-use serde::de::DeserializeOwned;
+use recount_event::{
+    Event, EventId, ForeignId, Json, Payload, PromptEvent, PromptKind, PromptName, PromptStep, RunId, TaskId,
+    time,
+};
+use recount_log::{Guard, Row, RowPut, RowRange, Store};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Error;
+use crate::ground::error::damaged_row;
 use crate::ground::rows;
+
+/// A prompt and its result, in the stored form of its kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum PromptRow {
+    Approval(Box<ApprovalRow>),
+    Clarification(Box<ClarificationRow>),
+    Handoff(Box<HandoffRow>),
+}
 
 /// An approval request and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,58 +134,142 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D
     Json::deserialize(deserializer).map(Some)
 }
 
-/// The common fields of prompt rows.
-pub(crate) trait PromptRow: Serialize + DeserializeOwned {
-    const KIND: PromptKind;
-
-    fn id(&self) -> &ForeignId;
-
-    fn event_id(&self) -> EventId;
-
-    fn status(&self) -> &str;
-
-    fn set_expiry(&mut self, at: &str);
-}
-
-macro_rules! prompt_row {
-    ($row:ident, $kind:ident) => {
-        impl PromptRow for $row {
-            const KIND: PromptKind = PromptKind::$kind;
-
-            fn id(&self) -> &ForeignId {
-                &self.id
-            }
-
-            fn event_id(&self) -> EventId {
-                self.event_id
-            }
-
-            fn status(&self) -> &str {
-                &self.status
-            }
-
-            fn set_expiry(&mut self, at: &str) {
-                self.expires_at = Some(at.to_owned());
-            }
+/// The value of an expression that is the same for the rows of all kinds.
+macro_rules! of_any {
+    ($prompt:expr, $row:ident => $value:expr) => {
+        match $prompt {
+            PromptRow::Approval($row) => $value,
+            PromptRow::Clarification($row) => $value,
+            PromptRow::Handoff($row) => $value,
         }
     };
 }
 
-prompt_row!(ApprovalRow, Approval);
-
-prompt_row!(ClarificationRow, Clarification);
-
-prompt_row!(HandoffRow, Handoff);
-
-/// The kind and id of the prompt that an event requests.
-pub(crate) fn requested_prompt(payload: &Payload) -> Option<(PromptKind, &str)> {
-    match payload {
-        Payload::ApprovalRequested(request) => Some((PromptKind::Approval, &request.approval_id)),
-        Payload::ClarificationRequested(request) => {
-            Some((PromptKind::Clarification, &request.clarification_id))
+impl PromptRow {
+    pub fn kind(&self) -> PromptKind {
+        match self {
+            PromptRow::Approval(_) => PromptKind::Approval,
+            PromptRow::Clarification(_) => PromptKind::Clarification,
+            PromptRow::Handoff(_) => PromptKind::Handoff,
         }
-        Payload::HandoffRequested(request) => Some((PromptKind::Handoff, &request.handoff_id)),
-        _ => None,
+    }
+
+    pub fn id(&self) -> &ForeignId {
+        of_any!(self, row => &row.id)
+    }
+
+    /// The requesting event; lists have this order.
+    pub fn event_id(&self) -> EventId {
+        of_any!(self, row => row.event_id)
+    }
+
+    pub fn run_id(&self) -> RunId {
+        of_any!(self, row => row.run_id)
+    }
+
+    pub fn is_pending(&self) -> bool {
+        self.status() == "pending"
+    }
+
+    pub fn status(&self) -> &str {
+        of_any!(self, row => &row.status)
+    }
+
+    pub fn expires_at(&self) -> Option<&str> {
+        of_any!(self, row => row.expires_at.as_deref())
+    }
+
+    pub(crate) fn parse(kind: PromptKind, value: &[u8]) -> Result<Self, serde_json::Error> {
+        Ok(match kind {
+            PromptKind::Approval => PromptRow::Approval(serde_json::from_slice(value)?),
+            PromptKind::Clarification => PromptRow::Clarification(serde_json::from_slice(value)?),
+            PromptKind::Handoff => PromptRow::Handoff(serde_json::from_slice(value)?),
+        })
+    }
+
+    pub(crate) fn read(kind: PromptKind, row: &Row) -> Result<Self, Error> {
+        PromptRow::parse(kind, &row.value).map_err(|why| damaged_row(rows::prompts(kind).each, &row.key, why))
+    }
+
+    /// Stores the prompt under its id.
+    fn put(&self, guard: Guard) -> RowPut {
+        let key = rows::prompt_key(self.kind(), self.id(), self.event_id());
+        rows::put(rows::prompts(self.kind()).each, key, guard, self)
+    }
+
+    /// A prompt was requested.
+    fn opened(&self) -> Vec<RowPut> {
+        let spaces = rows::prompts(self.kind());
+        let listed = rows::tenant_key(self.event_id());
+        // The row of an approval makes its id unique.
+        let guard = if self.kind() == PromptKind::Approval { Guard::Absent } else { Guard::Any };
+        vec![
+            self.put(guard),
+            rows::put(spaces.listed, listed.clone(), Guard::Any, self.id()),
+            rows::put(spaces.pending, listed, Guard::Any, self.id()),
+        ]
+    }
+
+    /// A pending prompt was extended or settled.
+    fn changed(&self) -> Vec<RowPut> {
+        let mut puts = vec![self.put(Guard::Any)];
+        if !self.is_pending() {
+            let pending = rows::prompts(self.kind()).pending;
+            puts.push(rows::delete(pending, rows::tenant_key(self.event_id())));
+        }
+        puts
+    }
+
+    /// Applies the event that settles the prompt.
+    fn settle(&mut self, payload: &Payload, at: String) {
+        match (self, payload) {
+            (PromptRow::Approval(row), Payload::ApprovalResolved(resolved)) => {
+                let status = resolved.decision.as_str();
+                row.status = status.into();
+                row.decision = Some(status.into());
+                row.decided_by = Some(resolved.by.clone());
+                row.decided_at = Some(at);
+                row.comment = non_empty(&resolved.comment);
+                row.allowance_id = resolved.allowance_id.clone();
+                row.allowance_scope = resolved.allowance_id.as_ref().and(resolved.scope.clone());
+            }
+            (PromptRow::Approval(row), Payload::ApprovalTimedOut(timed_out)) => {
+                row.status = "timed_out".into();
+                row.decision = Some(timed_out.decision.unwrap_or(Decision::Rejected).as_str().into());
+                row.decided_by = timed_out.by.clone();
+                row.decided_at = Some(at);
+            }
+            (PromptRow::Clarification(row), Payload::ClarificationAnswered(answered)) => {
+                row.status = "answered".into();
+                row.response = Some(answered.response.clone());
+                row.answered_by = Some(answered.by.clone());
+                row.answered_at = Some(at);
+            }
+            (PromptRow::Clarification(row), Payload::ClarificationTimedOut(timed_out)) => {
+                // Only a question that reached its deadline has a duration.
+                let withdrawn =
+                    timed_out.after_seconds.is_none() && timed_out.applied == Applied::Unavailable;
+                row.status = if withdrawn { "cancelled" } else { "timed_out" }.into();
+                row.response = match timed_out.applied {
+                    Applied::Default => row.default_response.clone(),
+                    Applied::Unavailable => None,
+                };
+                row.answered_by = timed_out.by.clone();
+                row.answered_at = Some(at);
+            }
+            (PromptRow::Handoff(row), payload) => {
+                let (status, by, comment) = match payload {
+                    Payload::HandoffAcknowledged(taken) => ("acknowledged", Some(&taken.by), &taken.comment),
+                    Payload::HandoffRejected(refused) => ("rejected", Some(&refused.by), &refused.reason),
+                    _ => ("timed_out", None, &None),
+                };
+                row.status = status.into();
+                row.answered_by = by.cloned();
+                row.answered_at = Some(at);
+                row.comment = non_empty(comment);
+            }
+            _ => debug_assert!(false, "the event settles a prompt of another kind"),
+        }
     }
 }
 
@@ -193,142 +288,54 @@ pub(crate) fn prompt_rows(kind: PromptKind, id: &str, event_id: EventId) -> [Row
 pub(crate) struct Prompts {
     run: RunId,
     task: Option<TaskId>,
-    approvals: BTreeMap<ForeignId, ApprovalRow>,
-    clarifications: BTreeMap<ForeignId, ClarificationRow>,
-    handoffs: BTreeMap<ForeignId, HandoffRow>,
+    pending: BTreeMap<PromptName, PromptRow>,
 }
 
 impl Prompts {
     pub(super) fn of(run: RunId, task: Option<TaskId>) -> Self {
-        Prompts {
-            run,
-            task,
-            approvals: BTreeMap::new(),
-            clarifications: BTreeMap::new(),
-            handoffs: BTreeMap::new(),
-        }
+        Prompts { run, task, pending: BTreeMap::new() }
     }
 
     /// The rows that an event changes. A prompt of a run that `begins_late` may have been pruned with its rows.
     pub(super) fn event(&mut self, event: &Event, begins_late: bool) -> Vec<RowPut> {
-        // Formatted only for events that change a row.
-        let at = || time::format_ms(event.occurred_ms);
-        match event.payload() {
+        let Some(prompt) = PromptEvent::of(event.payload()) else { return Vec::new() };
+        let at = time::format_ms(event.occurred_ms);
+        if let Some(row) = self.requested(event, &at) {
+            let puts = row.opened();
+            self.pending.insert(prompt.name(), row);
+            return puts;
+        }
+        let Some(mut row) = self.pending.remove(&prompt.name()) else {
+            debug_assert!(begins_late, "the rules let only pending prompts be extended or settled");
+            return Vec::new();
+        };
+        match prompt.step {
+            PromptStep::Extended(until) => of_any!(&mut row, row => row.expires_at = Some(until.to_owned())),
+            PromptStep::Requested | PromptStep::Settled => row.settle(event.payload(), at),
+        }
+        let puts = row.changed();
+        if row.is_pending() {
+            self.pending.insert(prompt.name(), row);
+        }
+        puts
+    }
+
+    fn requested(&self, event: &Event, at: &str) -> Option<PromptRow> {
+        Some(match event.payload() {
             Payload::ApprovalRequested(request) => {
-                let row = self.approval(event, request, at());
-                let puts = opened(&row);
-                self.approvals.insert(row.id.clone(), row);
-                puts
-            }
-            Payload::ApprovalResolved(resolved) => {
-                let status = resolved.decision.as_str();
-                let settled = self.approvals.remove(&*resolved.approval_id).map(|row| ApprovalRow {
-                    status: status.into(),
-                    decision: Some(status.into()),
-                    decided_by: Some(resolved.by.clone()),
-                    decided_at: Some(at()),
-                    comment: non_empty(&resolved.comment),
-                    allowance_id: resolved.allowance_id.clone(),
-                    allowance_scope: resolved.allowance_id.as_ref().and(resolved.scope.clone()),
-                    ..row
-                });
-                closed(settled, begins_late)
-            }
-            Payload::ApprovalExtended(more) => {
-                extended(self.approvals.get_mut(&*more.approval_id), &more.expires_at, begins_late)
-            }
-            Payload::ClarificationExtended(more) => {
-                extended(self.clarifications.get_mut(&*more.clarification_id), &more.expires_at, begins_late)
-            }
-            Payload::HandoffExtended(more) => {
-                extended(self.handoffs.get_mut(&*more.handoff_id), &more.expires_at, begins_late)
-            }
-            Payload::ApprovalTimedOut(timed_out) => {
-                let settled = self.approvals.remove(&*timed_out.approval_id).map(|row| ApprovalRow {
-                    status: "timed_out".into(),
-                    decision: Some(timed_out.decision.unwrap_or(Decision::Rejected).as_str().into()),
-                    decided_by: timed_out.by.clone(),
-                    decided_at: Some(at()),
-                    ..row
-                });
-                closed(settled, begins_late)
+                PromptRow::Approval(Box::new(self.approval(event, request, at)))
             }
             Payload::ClarificationRequested(request) => {
-                let row = self.clarification(event, request, at());
-                let puts = opened(&row);
-                self.clarifications.insert(row.id.clone(), row);
-                puts
-            }
-            Payload::ClarificationAnswered(answered) => {
-                let open = self.clarifications.remove(&*answered.clarification_id);
-                let settled = open.map(|row| ClarificationRow {
-                    status: "answered".into(),
-                    response: Some(answered.response.clone()),
-                    answered_by: Some(answered.by.clone()),
-                    answered_at: Some(at()),
-                    ..row
-                });
-                closed(settled, begins_late)
-            }
-            Payload::ClarificationTimedOut(timed_out) => {
-                let settled = self.clarifications.remove(&*timed_out.clarification_id).map(|row| {
-                    // Only a question that reached its deadline has a duration.
-                    let withdrawn =
-                        timed_out.after_seconds.is_none() && timed_out.applied == Applied::Unavailable;
-                    ClarificationRow {
-                        status: if withdrawn { "cancelled" } else { "timed_out" }.into(),
-                        response: match timed_out.applied {
-                            Applied::Default => row.default_response.clone(),
-                            Applied::Unavailable => None,
-                        },
-                        answered_by: timed_out.by.clone(),
-                        answered_at: Some(at()),
-                        ..row
-                    }
-                });
-                closed(settled, begins_late)
+                PromptRow::Clarification(Box::new(self.clarification(event, request, at)))
             }
             Payload::HandoffRequested(request) => {
-                let row = self.handoff(event, request, at());
-                let puts = opened(&row);
-                self.handoffs.insert(row.id.clone(), row);
-                puts
+                PromptRow::Handoff(Box::new(self.handoff(event, request, at)))
             }
-            Payload::HandoffAcknowledged(acknowledged) => {
-                let (by, comment) = (Some(acknowledged.by.clone()), non_empty(&acknowledged.comment));
-                self.settle_handoff(&acknowledged.handoff_id, "acknowledged", by, at(), comment, begins_late)
-            }
-            Payload::HandoffRejected(refused) => {
-                let (by, reason) = (Some(refused.by.clone()), non_empty(&refused.reason));
-                self.settle_handoff(&refused.handoff_id, "rejected", by, at(), reason, begins_late)
-            }
-            Payload::HandoffTimedOut(timed_out) => {
-                self.settle_handoff(&timed_out.handoff_id, "timed_out", None, at(), None, begins_late)
-            }
-            _ => Vec::new(),
-        }
+            _ => return None,
+        })
     }
 
-    fn settle_handoff(
-        &mut self,
-        id: &str,
-        status: &str,
-        by: Option<String>,
-        at: String,
-        comment: Option<String>,
-        begins_late: bool,
-    ) -> Vec<RowPut> {
-        let settled = self.handoffs.remove(id).map(|row| HandoffRow {
-            status: status.into(),
-            answered_by: by,
-            answered_at: Some(at),
-            comment,
-            ..row
-        });
-        closed(settled, begins_late)
-    }
-
-    fn approval(&self, event: &Event, request: &approval::Requested, at: String) -> ApprovalRow {
+    fn approval(&self, event: &Event, request: &approval::Requested, at: &str) -> ApprovalRow {
         ApprovalRow {
             id: request.approval_id.clone(),
             event_id: event.event_id,
@@ -338,7 +345,7 @@ impl Prompts {
             kind: request.kind.clone(),
             summary: request.summary.clone(),
             status: "pending".into(),
-            requested_at: at,
+            requested_at: at.into(),
             expires_at: expires(event, request.timeout_seconds, request.expires_at.as_ref()),
             default_decision: request.default_decision.unwrap_or(DefaultDecision::Reject).as_str().into(),
             withdrawn_at_deadline: request.withdrawn_at_deadline == Some(true),
@@ -362,12 +369,7 @@ impl Prompts {
         }
     }
 
-    fn clarification(
-        &self,
-        event: &Event,
-        request: &clarification::Requested,
-        at: String,
-    ) -> ClarificationRow {
+    fn clarification(&self, event: &Event, request: &clarification::Requested, at: &str) -> ClarificationRow {
         ClarificationRow {
             id: request.clarification_id.clone(),
             event_id: event.event_id,
@@ -380,7 +382,7 @@ impl Prompts {
             choices: request.choices.clone(),
             default_response: request.default_response.clone(),
             status: "pending".into(),
-            requested_at: at,
+            requested_at: at.into(),
             expires_at: expires(event, request.timeout_seconds, request.expires_at.as_ref()),
             response: None,
             answered_by: None,
@@ -388,7 +390,7 @@ impl Prompts {
         }
     }
 
-    fn handoff(&self, event: &Event, request: &handoff::Requested, at: String) -> HandoffRow {
+    fn handoff(&self, event: &Event, request: &handoff::Requested, at: &str) -> HandoffRow {
         HandoffRow {
             id: request.handoff_id.clone(),
             event_id: event.event_id,
@@ -404,7 +406,7 @@ impl Prompts {
             summary_normal: request.summary_normal.clone(),
             summary_detailed: request.summary_detailed.clone(),
             status: "pending".into(),
-            requested_at: at,
+            requested_at: at.into(),
             expires_at: expires(event, request.timeout_seconds, request.expires_at.as_ref()),
             answered_by: None,
             answered_at: None,
@@ -423,56 +425,24 @@ fn expires(event: &Event, timeout_seconds: Option<u64>, expires_at: Option<&Stri
     timeout_seconds.map(|seconds| time::format_ms(after(seconds))).or_else(|| expires_at.cloned())
 }
 
-/// A prompt was requested.
-fn opened<T: PromptRow>(row: &T) -> Vec<RowPut> {
-    let spaces = rows::prompts(T::KIND);
-    let listed = rows::tenant_key(row.event_id());
-    // The row of an approval makes its id unique.
-    let guard = if T::KIND == PromptKind::Approval { Guard::Absent } else { Guard::Any };
-    vec![
-        rows::put(spaces.each, rows::prompt_key(T::KIND, row.id(), row.event_id()), guard, row),
-        rows::put(spaces.listed, listed.clone(), Guard::Any, row.id()),
-        rows::put(spaces.pending, listed, Guard::Any, row.id()),
-    ]
-}
-
-/// The deadline of a pending prompt has moved.
-fn extended<T: PromptRow>(row: Option<&mut T>, expires_at: &str, begins_late: bool) -> Vec<RowPut> {
-    let Some(row) = row else {
-        debug_assert!(begins_late, "the rules let only pending prompts be extended");
-        return Vec::new();
-    };
-    row.set_expiry(expires_at);
-    let spaces = rows::prompts(T::KIND);
-    vec![rows::put(spaces.each, rows::prompt_key(T::KIND, row.id(), row.event_id()), Guard::Any, &*row)]
-}
-
-/// A prompt was settled.
-fn closed<T: PromptRow>(settled: Option<T>, begins_late: bool) -> Vec<RowPut> {
-    let Some(row) = settled else {
-        debug_assert!(begins_late, "the rules let only pending prompts be settled");
-        return Vec::new();
-    };
-    let spaces = rows::prompts(T::KIND);
-    vec![
-        rows::put(spaces.each, rows::prompt_key(T::KIND, row.id(), row.event_id()), Guard::Any, &row),
-        rows::delete(spaces.pending, rows::tenant_key(row.event_id())),
-    ]
+/// The stored rows with this id, at most `limit`. In older stores two runs may use one id, except for approvals.
+pub(crate) async fn stored(
+    store: &dyn Store,
+    kind: PromptKind,
+    id: &str,
+    limit: usize,
+) -> Result<Vec<Row>, Error> {
+    let space = rows::prompts(kind).each;
+    if kind == PromptKind::Approval {
+        return Ok(store.row(space, &rows::tenant_key(id)).await?.into_iter().collect());
+    }
+    let prefix = rows::prompt_prefix(id).into();
+    Ok(store.rows(RowRange { space: space.into(), prefix, after: None, backwards: false, limit }).await?)
 }
 
 /// Whether a stored prompt has this id. Prompts are answered by id alone, so ids are unique in the store.
-pub(crate) async fn is_taken(
-    store: &dyn recount_log::Store,
-    kind: PromptKind,
-    id: &str,
-) -> Result<bool, Error> {
-    let space = rows::prompts(kind).each;
-    if kind == PromptKind::Approval {
-        return Ok(store.row(space, &rows::tenant_key(id)).await?.is_some());
-    }
-    let prefix = rows::prompt_prefix(id).into();
-    let range = RowRange { space: space.into(), prefix, after: None, backwards: false, limit: 1 };
-    Ok(!store.rows(range).await?.is_empty())
+pub(crate) async fn is_taken(store: &dyn Store, kind: PromptKind, id: &str) -> Result<bool, Error> {
+    Ok(!stored(store, kind, id, 1).await?.is_empty())
 }
 
 /// The rejection of a prompt id that is in use.

@@ -1,11 +1,10 @@
 //! Decides what each kind of request contributes to the append of a run. It must not write. Start with
 //! [`Writer::contribute`].
 
-use recount_event::{Code, Event, Payload, Stamp};
+use recount_event::{Code, Event, Payload, PromptEvent, Stamp};
 use recount_run::{Command, Status};
 
 use crate::catalogue::prompt_rows;
-use crate::catalogue::prompt_rows::requested_prompt;
 use crate::write::artifact_uses;
 use crate::write::contribution::{Contribution, EventRange, PendingReply, SideReply};
 use crate::write::ingest::{BatchDigest, BatchRecord, BatchStatus};
@@ -172,7 +171,9 @@ impl Writer {
     /// this for approvals too; this check gives a better error.
     async fn check_ids(&self, events: &[Event]) -> Result<(), Error> {
         for event in events {
-            let Some((kind, id)) = requested_prompt(event.payload()) else { continue };
+            let Some(PromptEvent { kind, id, .. }) = PromptEvent::requested(event.payload()) else {
+                continue;
+            };
             if prompt_rows::is_taken(self.context.ground.store(), kind, id).await? {
                 return Err(prompt_rows::id_taken(kind, id));
             }

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use recount_event::{ForeignId, RunId, SessionId, TaskId};
 use recount_log::{Guard, RowPut};
+use recount_run::PromptKind;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::artifact_rows::ARTIFACT_PREFIX;
-use crate::catalogue::prompt_rows::PromptRow;
 use crate::ground::rows;
-use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, RunRow, limits};
+use crate::{Error, PromptRow, RunRow, limits};
 
 /// The idempotency key of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,23 +95,11 @@ impl CommandOutcome {
         &self.run
     }
 
-    pub fn approval(&self, id: &str) -> Option<ApprovalRow> {
-        self.prompt(id)
-    }
-
-    pub fn clarification(&self, id: &str) -> Option<ClarificationRow> {
-        self.prompt(id)
-    }
-
-    pub fn handoff(&self, id: &str) -> Option<HandoffRow> {
-        self.prompt(id)
-    }
-
-    fn prompt<T: PromptRow>(&self, id: &str) -> Option<T> {
-        let space = rows::prompts(T::KIND).each;
+    pub fn prompt(&self, kind: PromptKind, id: &str) -> Option<PromptRow> {
+        let space = rows::prompts(kind).each;
         let written =
             self.rows.iter().filter(|put| &*put.space == space).filter_map(|put| put.value.as_ref());
-        written.filter_map(|value| serde_json::from_slice(value).ok()).find(|row: &T| **row.id() == *id)
+        written.filter_map(|value| PromptRow::parse(kind, value).ok()).find(|row| **row.id() == *id)
     }
 }
 

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recount_event::{Code, RunId, TaskId};
+use recount_event::{Code, PromptEvent, RunId, TaskId};
 use recount_log::{End, ReadBound, ReadResult as _, RowPut};
 use recount_run::Command;
 
 use crate::catalogue::artifact_rows::{ArtifactRemoval, artifact_deletions, blob_of, removal_rows};
 use crate::catalogue::deleted_artifacts::record_deletions;
 use crate::catalogue::fold::successor_key;
-use crate::catalogue::prompt_rows::{prompt_rows, requested_prompt};
+use crate::catalogue::prompt_rows::prompt_rows;
 use crate::catalogue::pruned::pruned_up_to;
 use crate::catalogue::table::read_row;
 use crate::ground::error::{run_erased, run_not_found};
@@ -330,7 +330,7 @@ impl Writer {
                 if plan.rows.len() + limits::EVENT_ROWS_MAX > rows_max {
                     return Ok(plan);
                 }
-                if let Some((kind, id)) = requested_prompt(event.payload()) {
+                if let Some(PromptEvent { kind, id, .. }) = PromptEvent::requested(event.payload()) {
                     prompt_rows(kind, id, event.event_id).into_iter().for_each(|put| plan.add(put));
                 }
                 let (deletions, artifact) = removal_rows(&event);

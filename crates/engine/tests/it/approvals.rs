@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use recount_engine::ListQuery;
+use recount_engine::{ListQuery, PromptRow};
 use recount_event::{Code, ForeignId};
 use recount_faulty_store::AppendFault;
 use recount_run::{Command, PromptKind};
@@ -17,12 +17,16 @@ async fn run_with_approval(scene: &Scene) -> recount_event::RunId {
 }
 
 async fn row(scene: &Scene) -> recount_engine::ApprovalRow {
-    scene.engine.read().approval(&ForeignId::parse("a1").unwrap()).await.unwrap().unwrap()
+    let id = ForeignId::parse("a1").unwrap();
+    match scene.engine.read().prompt(PromptKind::Approval, &id).await.unwrap() {
+        Some(PromptRow::Approval(row)) => *row,
+        other => panic!("{other:?} is not an approval"),
+    }
 }
 
 async fn pending(scene: &Scene) -> usize {
     let query = ListQuery { limit: 10, status: Some("pending".into()), ..ListQuery::default() };
-    scene.engine.read().list_approvals(&query).await.unwrap().items.len()
+    scene.engine.read().list_prompts(PromptKind::Approval, &query).await.unwrap().items.len()
 }
 
 #[tokio::test(start_paused = true)]

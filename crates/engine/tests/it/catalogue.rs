@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use recount_engine::{BatchId, Engine, ListQuery, NewRun, check_catalogue};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{Code, ForeignId, RunId, door};
+use recount_event::{Code, ForeignId, PromptKind, RunId, door};
 use recount_log::{Append, Guard, MemoryStore, RowPut, RowRange, Store, StreamAppend};
 use recount_run::{CancelledBy, Command};
 use recount_world::World;
@@ -36,8 +36,8 @@ async fn listed(engine: &Engine, status: Option<&str>, limit: usize) -> Vec<Stri
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
         let query = ListQuery { after, limit, status: status.map(str::to_owned) };
-        let page = engine.read().list_approvals(&query).await.unwrap();
-        ids.extend(page.items.into_iter().map(|row| row.id.to_string()));
+        let page = engine.read().list_prompts(PromptKind::Approval, &query).await.unwrap();
+        ids.extend(page.items.into_iter().map(|row| row.id().to_string()));
         after = page.end.next;
         if !page.end.has_more {
             return ids;

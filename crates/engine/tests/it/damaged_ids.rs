@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use recount_engine::{ArtifactFilter, Error, IdempotencyKey, ListQuery, Narrowing, NewRun, Setup, Upload};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{Code, ForeignId, RunId, SessionId, TaskId};
+use recount_event::{Code, ForeignId, PromptKind, RunId, SessionId, TaskId};
 use recount_log::{Append, Guard, RowPut, RowRange, Store as _};
 use serde_json::Value;
 
@@ -85,9 +85,9 @@ impl Fixture {
             "record.tasks" => catalogue.task(self.task).await.map(drop),
             "record.sessions" => catalogue.session(self.session).await.map(drop),
             "record.task_active" => catalogue.active_run(self.task).await.map(drop),
-            "catalogue.approvals" => read.approval(&id("a1")).await.map(drop),
-            "catalogue.clarifications" => read.clarification(&id("q1")).await.map(drop),
-            "catalogue.handoffs" => read.handoff(&id("h1")).await.map(drop),
+            "catalogue.approvals" => read.prompt(PromptKind::Approval, &id("a1")).await.map(drop),
+            "catalogue.clarifications" => read.prompt(PromptKind::Clarification, &id("q1")).await.map(drop),
+            "catalogue.handoffs" => read.prompt(PromptKind::Handoff, &id("h1")).await.map(drop),
             "catalogue.artifacts" => read.find_artifacts(&id("kept")).await.map(drop),
             "record.uploads" => catalogue.uploaded(&self.upload).await.map(drop),
             "record.erased" => catalogue.tombstone(self.erased_run).await.map(drop),
@@ -105,9 +105,15 @@ impl Fixture {
             "catalogue.task_artifacts" => {
                 named(read.list_artifacts(&query(), &filter(None, Some(self.task)), &all).await?.end.damaged)
             }
-            "catalogue.approvals_listed" => named(read.list_approvals(&query()).await?.end.damaged),
-            "catalogue.clarifications_listed" => named(read.list_clarifications(&query()).await?.end.damaged),
-            "catalogue.handoffs_listed" => named(read.list_handoffs(&query()).await?.end.damaged),
+            "catalogue.approvals_listed" => {
+                named(read.list_prompts(PromptKind::Approval, &query()).await?.end.damaged)
+            }
+            "catalogue.clarifications_listed" => {
+                named(read.list_prompts(PromptKind::Clarification, &query()).await?.end.damaged)
+            }
+            "catalogue.handoffs_listed" => {
+                named(read.list_prompts(PromptKind::Handoff, &query()).await?.end.damaged)
+            }
             other => panic!("no reader for {other}"),
         }
     }

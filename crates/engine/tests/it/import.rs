@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use proptest::prelude::*;
 use recount_engine::{Delivery, Error, Import, ImportedRun, ListQuery, limits};
-use recount_event::{Code, RunId};
+use recount_event::{Code, PromptKind, RunId};
 use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
 use recount_log::chain::ChainValue;
@@ -388,7 +388,8 @@ async fn an_imported_open_run_can_continue() {
     let receipt = batch(1, 0).await.unwrap();
     assert_eq!((receipt.first_sequence, receipt.position), (import.events, import.events + 1));
     // The prompt is still pending, with its original deadline.
-    assert_eq!(here.engine.read().list_approvals(&everything()).await.unwrap().items[0].status, "pending");
+    let listed = here.engine.read().list_prompts(PromptKind::Approval, &everything()).await.unwrap();
+    assert_eq!(listed.items[0].status(), "pending");
     tokio::time::sleep(Duration::from_secs(31)).await;
     assert_eq!(here.types(run).await.last().unwrap(), "approval.timed_out");
     here.check().await;

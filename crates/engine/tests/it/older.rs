@@ -1,7 +1,7 @@
 //! Stores of older releases with fewer folds: valid as they are, and rebuilt when an engine opens them.
 
 use recount_engine::check_catalogue;
-use recount_event::{ForeignId, Json};
+use recount_event::{ForeignId, Json, PromptKind};
 use recount_log::{Append, Guard, ReadBound, RowPut, RowRange, Store, StreamAppend};
 use recount_run::Command;
 
@@ -120,8 +120,8 @@ async fn two_questions_with_one_id_are_both_listed_and_answered_in_order() {
     let id = ForeignId::parse("q1").unwrap();
     assert_eq!(questions(&here, Some("pending")).await, ["q1", "q1"]);
     for run in &runs {
-        let row = here.engine.read().clarification(&id).await.unwrap().unwrap();
-        assert_eq!((row.run_id, row.status.as_str()), (*run, "pending"));
+        let row = here.engine.read().prompt(PromptKind::Clarification, &id).await.unwrap().unwrap();
+        assert_eq!((row.run_id(), row.status()), (*run, "pending"));
         let response = Json::parse("1").unwrap();
         let command = Command::AnswerClarification {
             clarification_id: id.clone(),
@@ -134,7 +134,10 @@ async fn two_questions_with_one_id_are_both_listed_and_answered_in_order() {
         here.check().await;
     }
     assert_eq!(questions(&here, Some("answered")).await, ["q1", "q1"]);
-    assert_eq!(here.engine.read().clarification(&id).await.unwrap().unwrap().run_id, runs[1]);
+    assert_eq!(
+        here.engine.read().prompt(PromptKind::Clarification, &id).await.unwrap().unwrap().run_id(),
+        runs[1]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use recount_engine::{ClarificationRow, Error, HandoffRow, ListQuery, Receipt};
-use recount_event::{Code, ForeignId, Json, RunId};
+use recount_engine::{ClarificationRow, Error, HandoffRow, ListQuery, PromptRow, Receipt};
+use recount_event::{Code, ForeignId, Json, PromptKind, RunId};
 use recount_run::Command;
 
 use crate::scene::{Scene, code};
@@ -46,23 +46,31 @@ async fn take(scene: &Scene, run: RunId, by: &str) -> Result<Option<Receipt>, Er
 }
 
 async fn question(scene: &Scene, name: &str) -> ClarificationRow {
-    scene.engine.read().clarification(&id(name)).await.unwrap().unwrap()
+    match scene.engine.read().prompt(PromptKind::Clarification, &id(name)).await.unwrap() {
+        Some(PromptRow::Clarification(row)) => *row,
+        other => panic!("{other:?} is not a question"),
+    }
 }
 
 async fn handoff(scene: &Scene) -> HandoffRow {
-    scene.engine.read().handoff(&id("h1")).await.unwrap().unwrap()
+    match scene.engine.read().prompt(PromptKind::Handoff, &id("h1")).await.unwrap() {
+        Some(PromptRow::Handoff(row)) => *row,
+        other => panic!("{other:?} is not a handoff"),
+    }
 }
 
 pub(crate) async fn questions(scene: &Scene, status: Option<&str>) -> Vec<String> {
-    let query = ListQuery { limit: 10, status: status.map(str::to_owned), ..ListQuery::default() };
-    let items = scene.engine.read().list_clarifications(&query).await.unwrap().items;
-    items.into_iter().map(|row| row.id.to_string()).collect()
+    listed(scene, PromptKind::Clarification, status).await
 }
 
 pub(crate) async fn handoffs(scene: &Scene, status: Option<&str>) -> Vec<String> {
+    listed(scene, PromptKind::Handoff, status).await
+}
+
+async fn listed(scene: &Scene, kind: PromptKind, status: Option<&str>) -> Vec<String> {
     let query = ListQuery { limit: 10, status: status.map(str::to_owned), ..ListQuery::default() };
-    let items = scene.engine.read().list_handoffs(&query).await.unwrap().items;
-    items.into_iter().map(|row| row.id.to_string()).collect()
+    let items = scene.engine.read().list_prompts(kind, &query).await.unwrap().items;
+    items.into_iter().map(|row| row.id().to_string()).collect()
 }
 
 async fn run_with_prompts(scene: &Scene) -> RunId {
@@ -103,7 +111,8 @@ async fn the_first_acknowledgement_takes_a_handoff() {
     let run = run_with_prompts(&scene).await;
     let row = handoff(&scene).await;
     assert_eq!((row.status.as_str(), row.urgency.as_deref()), ("pending", Some("high")));
-    assert_eq!(scene.engine.read().handoff_context(&row).await.unwrap().unwrap().text(), r#"{"k":[1]}"#);
+    let context = scene.engine.read().packaged_context(&PromptRow::Handoff(Box::new(row))).await.unwrap();
+    assert_eq!(context.unwrap().text(), r#"{"k":[1]}"#);
     assert_eq!(handoffs(&scene, Some("pending")).await, ["h1"]);
     let (first, second) = tokio::join!(take(&scene, run, "ann"), take(&scene, run, "bob"));
     assert!(first.is_ok());
@@ -165,7 +174,7 @@ async fn questions_and_handoffs_leave_the_lists_with_their_events() {
     assert_eq!((questions(&scene, None).await.len(), handoffs(&scene, None).await.len()), (1, 1));
     scene.engine.admin().prune(run, None, "x").await.unwrap();
     assert_eq!((questions(&scene, None).await.len(), handoffs(&scene, None).await.len()), (0, 0));
-    assert_eq!(scene.engine.read().clarification(&id("q1")).await.unwrap(), None);
+    assert_eq!(scene.engine.read().prompt(PromptKind::Clarification, &id("q1")).await.unwrap(), None);
     scene.check().await;
     // Their ids can be used again.
     run_with_prompts(&scene).await;

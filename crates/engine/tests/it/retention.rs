@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use recount_engine::{ListQuery, NewRun, Policy, SweepReport, limits};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{Code, ForeignId, RunId};
+use recount_event::{Code, ForeignId, PromptKind, RunId};
 use recount_faulty_store::AppendFault;
 
 use crate::scene::{APPROVAL, End, START_MS, Scene, code, read};
@@ -62,7 +62,7 @@ async fn a_run_is_pruned_in_steps_over_restarts() {
         let pruned = scene.engine.admin().prune(run, Some(keep_from), "operator").await.unwrap();
         assert_eq!(pruned.first_sequence, keep_from.min(8), "{keep_from}");
         let query = ListQuery { limit: 9, ..ListQuery::default() };
-        let approvals = scene.engine.read().list_approvals(&query).await.unwrap().items;
+        let approvals = scene.engine.read().list_prompts(PromptKind::Approval, &query).await.unwrap().items;
         assert_eq!(approvals.len(), listed, "a request is listed for as long as it can be read");
         scene.check().await;
         scene.reopen().await;
@@ -73,7 +73,8 @@ async fn a_run_is_pruned_in_steps_over_restarts() {
             (before.title.clone(), before.created_at.clone(), before.started_at.clone())
         );
     }
-    assert_eq!(scene.engine.read().approval(&ForeignId::parse("a1").unwrap()).await.unwrap(), None);
+    let id = ForeignId::parse("a1").unwrap();
+    assert_eq!(scene.engine.read().prompt(PromptKind::Approval, &id).await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use recount_engine::{ListQuery, NewRun};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{Code, RunId, SessionId, TaskId};
+use recount_event::{Code, PromptKind, RunId, SessionId, TaskId};
 use recount_faulty_store::AppendFault;
 use recount_log::{FaultKind, RowRange};
 
@@ -83,7 +83,9 @@ async fn check_deleted(scene: &Scene, session: SessionId, [ended, active, neighb
     let query = ListQuery { limit: 9, ..ListQuery::default() };
     let remaining = scene.engine.catalogue().list_runs(&query).await.unwrap().items;
     assert_eq!(remaining.iter().map(|row| row.id.to_string()).collect::<Vec<_>>(), [neighbour.to_string()]);
-    assert!(scene.engine.read().list_clarifications(&query).await.unwrap().items.is_empty());
+    assert!(
+        scene.engine.read().list_prompts(PromptKind::Clarification, &query).await.unwrap().items.is_empty()
+    );
     // The task of an erased run still exists, without an active run.
     let task: TaskId = scene.engine.catalogue().list_tasks(&query).await.unwrap().items[0].id;
     assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), None);

@@ -9,5 +9,6 @@ mod fixtures;
 mod generated;
 mod json_text;
 mod mutations;
+mod prompts;
 mod rfc;
 mod schemas;

@@ -11,7 +11,7 @@ use recount_aaep::wire::ReplyToken;
 use recount_aaep::{Event, Kind};
 use recount_aaep_host::{Close, Feed, Item};
 use recount_engine::{Error, ListQuery};
-use recount_event::{ForeignId, RunId};
+use recount_event::{PromptKind, RunId};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -122,29 +122,21 @@ impl<F: Feed> RoomFeed<F> {
     async fn open_tokens(&self, run: RunId) -> Result<Vec<ReplyToken>, Error> {
         let subscription = &self.place.reader.subscription;
         let (engine, replies) = (subscription.engine(), subscription.replies());
-        let mut query =
-            ListQuery { after: None, limit: limits::ROOM_PROMPTS_PAGE, status: Some("pending".into()) };
         let mut open = Vec::new();
-        let mut note = |of: RunId, prompt: &ForeignId| {
-            open.extend((of == run).then(|| replies.token_of(run, prompt)));
-        };
-        loop {
-            let page = engine.read().list_approvals(&query).await?;
-            page.items.iter().for_each(|row| note(row.run_id, &row.id));
-            query.after = page.end.next;
-            if query.after.is_none() || !page.end.has_more {
-                break;
+        for kind in [PromptKind::Approval, PromptKind::Clarification] {
+            let (limit, status) = (limits::ROOM_PROMPTS_PAGE, Some("pending".into()));
+            let mut query = ListQuery { after: None, limit, status };
+            loop {
+                let page = engine.read().list_prompts(kind, &query).await?;
+                let of_run = page.items.iter().filter(|row| row.run_id() == run);
+                open.extend(of_run.map(|row| replies.token_of(run, row.id())));
+                query.after = page.end.next;
+                if query.after.is_none() || !page.end.has_more {
+                    break;
+                }
             }
         }
-        query.after = None;
-        loop {
-            let page = engine.read().list_clarifications(&query).await?;
-            page.items.iter().for_each(|row| note(row.run_id, &row.id));
-            query.after = page.end.next;
-            if query.after.is_none() || !page.end.has_more {
-                return Ok(open);
-            }
-        }
+        Ok(open)
     }
 }
 

@@ -75,10 +75,8 @@ impl PromptQueue {
         let left = |seconds: u32| {
             u32::try_from((i64::from(seconds) * 1_000 - waited) / 1_000).unwrap_or_default().max(1)
         };
-        match &mut prompt.event.body {
-            Body::AwaitingConfirmation(prompt) => prompt.timeout_seconds = left(prompt.timeout_seconds),
-            Body::AwaitingClarification(prompt) => prompt.timeout_seconds = left(prompt.timeout_seconds),
-            _ => {}
+        if let Some((_, seconds)) = prompt.event.body.prompt_mut() {
+            *seconds = left(*seconds);
         }
         prompt.event.envelope.timestamp = Timestamp::of_millis(now);
         let event = prompt.event.clone();
@@ -98,11 +96,7 @@ impl PromptQueue {
 }
 
 fn token_of(event: &Event) -> Option<&ReplyToken> {
-    match &event.body {
-        Body::AwaitingConfirmation(prompt) => Some(&prompt.reply_token),
-        Body::AwaitingClarification(prompt) => Some(&prompt.reply_token),
-        _ => None,
-    }
+    event.body.prompt().map(|(token, _)| token)
 }
 
 #[cfg(test)]

@@ -154,10 +154,8 @@ impl Course {
 fn set_seconds_left(body: &mut Body, deadline_ms: Option<i64>, now_ms: i64) {
     let Some(deadline_ms) = deadline_ms else { return };
     let left = bounded(u64::try_from(deadline_ms.saturating_sub(now_ms) / 1_000).unwrap_or(0));
-    match body {
-        Body::AwaitingConfirmation(ask) => ask.timeout_seconds = left,
-        Body::AwaitingClarification(ask) => ask.timeout_seconds = left,
-        _ => {}
+    if let Some((_, seconds)) = body.prompt_mut() {
+        *seconds = left;
     }
 }
 

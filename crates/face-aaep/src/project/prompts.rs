@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use recount_aaep::wire::{
-    AwaitingClarification, AwaitingConfirmation, Body, Choice, Decision, HandoffRequested, HandoffTarget,
-    Level, Reversibility, Summaries, Urgency,
+    AwaitingClarification, AwaitingConfirmation, Choice, Decision, HandoffRequested, HandoffTarget, Level,
+    Reversibility, Summaries, Urgency,
 };
 use recount_event::family::{approval, clarification, handoff};
 use recount_event::{ForeignId, Json, Payload, time};
@@ -278,16 +278,8 @@ impl Course {
             let left = deadline_ms.map_or(limits::PROMPT_SECONDS_MAX, |at_ms| {
                 u64::try_from(at_ms.saturating_sub(to.millis()) / 1_000).unwrap_or(0)
             });
-            match &mut body {
-                Body::AwaitingConfirmation(ask) => {
-                    ask.timeout_seconds = bounded(left);
-                    ask.reply_token = token::next(&ask.reply_token);
-                }
-                Body::AwaitingClarification(ask) => {
-                    ask.timeout_seconds = bounded(left);
-                    ask.reply_token = token::next(&ask.reply_token);
-                }
-                _ => {}
+            if let Some((token, seconds)) = body.prompt_mut() {
+                (*token, *seconds) = (token::next(token), bounded(left));
             }
             (body, shown.summaries.clone())
         });

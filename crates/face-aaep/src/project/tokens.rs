@@ -10,9 +10,9 @@
 //! Both give the same events. [`informational`](super::informational) removes the token of a prompt that may not be
 //! answered.
 
+use recount_aaep::Event as AaepEvent;
 use recount_aaep::wire::ReplyToken;
-use recount_aaep::{Body, Event as AaepEvent};
-use recount_event::{Event, ForeignId, Payload};
+use recount_event::{Event, ForeignId, PromptEvent, PromptKind, PromptStep};
 
 use super::token;
 
@@ -29,33 +29,19 @@ pub fn unminted(_prompt: &ForeignId) -> ReplyToken {
 
 /// Whether a projected event carries a token that was never minted. Such an event must not be sent.
 pub fn is_unminted(event: &AaepEvent) -> bool {
-    let token = match &event.body {
-        Body::AwaitingConfirmation(ask) => &ask.reply_token,
-        Body::AwaitingClarification(ask) => &ask.reply_token,
-        _ => return false,
-    };
-    token::parts(token).0 == UNMINTED
+    event.body.prompt().is_some_and(|(token, _)| token::parts(token).0 == UNMINTED)
 }
 
 /// The prompt that an event of the log opens, or opens again, and that a reply can answer.
 pub fn prompt_of(event: &Event) -> Option<&ForeignId> {
-    match event.payload() {
-        Payload::ApprovalRequested(request) => Some(&request.approval_id),
-        Payload::ApprovalExtended(more) => Some(&more.approval_id),
-        Payload::ClarificationRequested(request) => Some(&request.clarification_id),
-        Payload::ClarificationExtended(more) => Some(&more.clarification_id),
-        _ => None,
-    }
+    let prompt = PromptEvent::of(event.payload())?;
+    (prompt.kind != PromptKind::Handoff && prompt.step != PromptStep::Settled).then_some(prompt.id)
 }
 
 /// Fills in the token of a projected prompt. A repeated prompt gets the token of that repetition. Other events are not
 /// changed.
 pub fn mint(event: &mut AaepEvent, token: ReplyToken) {
-    let slot = match &mut event.body {
-        Body::AwaitingConfirmation(ask) => &mut ask.reply_token,
-        Body::AwaitingClarification(ask) => &mut ask.reply_token,
-        _ => return,
-    };
+    let Some((slot, _)) = event.body.prompt_mut() else { return };
     let (_, times) = token::parts(slot);
     *slot = token::repeated(&token, times);
 }

@@ -5,9 +5,9 @@
 
 use recount_aaep::Kind;
 use recount_aaep::wire::Timestamp;
-use recount_engine::{ApprovalRow, ClarificationRow, Error, Scope};
-use recount_event::{Code, ForeignId, RunId, time};
-use recount_run::{CancelledBy, Command, PromptKind};
+use recount_engine::{Error, PromptRow, Scope};
+use recount_event::{Code, ForeignId, PromptKind, RunId, time};
+use recount_run::{CancelledBy, Command};
 
 use super::check::{self, Question};
 use crate::limits;
@@ -16,12 +16,6 @@ use crate::reply_state::{
     ControlAction, ControlRequest, Outcome, PromptReply, PromptShape, Received, ReplyAttempt, Shown,
 };
 use crate::subscription::Subscription;
-
-/// An open prompt from the catalogue.
-pub(super) enum OpenRow {
-    Approval(Box<ApprovalRow>),
-    Clarification(Box<ClarificationRow>),
-}
 
 /// Why a message has no effect, with the known facts about its prompt.
 struct Stopped {
@@ -92,8 +86,8 @@ async fn answer(
     }
     let row = find_open(subscription, &shown).await.ok_or_else(|| stopped(Outcome::Failed, None))?;
     let row = row.ok_or_else(|| stopped(Outcome::NotPending, None))?;
-    let id = ForeignId::parse(row.id()).map_err(|_| stopped(Outcome::Failed, None))?;
-    if row.deadline_ms().is_some_and(|deadline_ms| at_ms >= deadline_ms) {
+    let id = row.id().clone();
+    if row.expires_at().and_then(time::parse_ms).is_some_and(|deadline_ms| at_ms >= deadline_ms) {
         return Err(stopped(Outcome::Late, Some(id)));
     }
     let by = subscription.caller().name.clone();
@@ -105,9 +99,9 @@ async fn answer(
 }
 
 /// The command of a reply; `None` if the prompt does not take it.
-fn command(reply: &PromptReply, row: &OpenRow, id: &ForeignId, by: String) -> Option<Command> {
+fn command(reply: &PromptReply, row: &PromptRow, id: &ForeignId, by: String) -> Option<Command> {
     Some(match (reply, row) {
-        (PromptReply::Confirmation(reply), OpenRow::Approval(_)) => {
+        (PromptReply::Confirmation(reply), PromptRow::Approval(_)) => {
             let decided = check::decision(reply)?;
             Command::ResolveApproval {
                 approval_id: id.clone(),
@@ -117,7 +111,7 @@ fn command(reply: &PromptReply, row: &OpenRow, id: &ForeignId, by: String) -> Op
                 remember: None,
             }
         }
-        (PromptReply::Clarification(reply), OpenRow::Clarification(row)) => {
+        (PromptReply::Clarification(reply), PromptRow::Clarification(row)) => {
             let question =
                 Question { kinds: row.accepted_response_kinds.as_deref(), choices: row.choices.as_deref() };
             let response = check::response(&question, &reply.response)?;
@@ -125,63 +119,26 @@ fn command(reply: &PromptReply, row: &OpenRow, id: &ForeignId, by: String) -> Op
             Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None }
         }
         (PromptReply::Extend(extend), row) => {
-            let kind = match row {
-                OpenRow::Approval(_) => PromptKind::Approval,
-                OpenRow::Clarification(_) => PromptKind::Clarification,
-            };
-            Command::ExtendPrompt { kind, id: id.clone(), seconds: extend.seconds, by }
+            Command::ExtendPrompt { kind: row.kind(), id: id.clone(), seconds: extend.seconds, by }
         }
         _ => return None,
     })
 }
 
 /// The prompt from the catalogue, if it is open. The outer `None`: the store cannot be read.
-pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Option<Option<OpenRow>> {
+pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Option<Option<PromptRow>> {
     let engine = subscription.engine();
     let Some(run) = engine.catalogue().run(shown.run).await.ok()? else { return Some(None) };
-    let pending = match shown.shape {
-        PromptShape::Confirmation => &run.pending_approvals,
-        PromptShape::Clarification => &run.pending_clarifications,
+    let (kind, pending) = match shown.shape {
+        PromptShape::Confirmation => (PromptKind::Approval, &run.pending_approvals),
+        PromptShape::Clarification => (PromptKind::Clarification, &run.pending_clarifications),
     };
     let mut ids = pending.iter().filter_map(|id| ForeignId::parse(id).ok());
     let Some(id) = ids.find(|id| subscription.replies().tokens().of(shown.run, id).as_str() == shown.first)
     else {
         return Some(None);
     };
-    let row = match shown.shape {
-        PromptShape::Confirmation => {
-            engine.read().approval(&id).await.ok()?.map(Box::new).map(OpenRow::Approval)
-        }
-        PromptShape::Clarification => {
-            engine.read().clarification(&id).await.ok()?.map(Box::new).map(OpenRow::Clarification)
-        }
-    };
-    Some(row.filter(OpenRow::is_pending))
-}
-
-impl OpenRow {
-    fn id(&self) -> &str {
-        match self {
-            OpenRow::Approval(row) => &row.id,
-            OpenRow::Clarification(row) => &row.id,
-        }
-    }
-
-    fn is_pending(&self) -> bool {
-        let status = match self {
-            OpenRow::Approval(row) => &row.status,
-            OpenRow::Clarification(row) => &row.status,
-        };
-        status == "pending"
-    }
-
-    fn deadline_ms(&self) -> Option<u64> {
-        let until = match self {
-            OpenRow::Approval(row) => row.expires_at.as_deref(),
-            OpenRow::Clarification(row) => row.expires_at.as_deref(),
-        };
-        until.and_then(time::parse_ms)
-    }
+    Some(engine.read().prompt(kind, &id).await.ok()?.filter(PromptRow::is_pending))
 }
 
 /// Cancels a run that the subscription covers, or accepts or declines its handoff.

@@ -65,15 +65,11 @@ pub(crate) struct ShownPrompts {
 impl ShownPrompts {
     /// Registers a prompt, and replaces its token by the one of this subscription. Other events stay as they are.
     pub(crate) fn show(&mut self, event: &mut Event, bound: impl Fn(&ReplyToken) -> ReplyToken) {
-        let (shape, seconds, token) = match &mut event.body {
-            Body::AwaitingConfirmation(ask) => {
-                (PromptShape::Confirmation, ask.timeout_seconds, &mut ask.reply_token)
-            }
-            Body::AwaitingClarification(ask) => {
-                (PromptShape::Clarification, ask.timeout_seconds, &mut ask.reply_token)
-            }
-            _ => return,
+        let shape = match event.body {
+            Body::AwaitingConfirmation(_) => PromptShape::Confirmation,
+            _ => PromptShape::Clarification,
         };
+        let Some((token, &mut seconds)) = event.body.prompt_mut() else { return };
         let Some(run) = run_of(event.envelope.session_id.as_str()) else { return };
         let first = token::parts(token).0.to_owned();
         *token = bound(token);
@@ -127,7 +123,7 @@ impl ShownPrompts {
 
     /// Whether a prompt was shown with its present token.
     pub(crate) fn has_shown(&self, event: &Event, bound: impl Fn(&ReplyToken) -> ReplyToken) -> bool {
-        token_of(event).is_some_and(|token| self.by_token.contains_key(&bound(token)))
+        event.body.prompt().is_some_and(|(token, _)| self.by_token.contains_key(&bound(token)))
     }
 
     pub(crate) fn find(&self, token: &ReplyToken) -> Option<&Shown> {
@@ -171,15 +167,6 @@ impl ShownPrompts {
         let first_time = marks.reported <= due.mark;
         marks.reported = due.mark + 1;
         first_time
-    }
-}
-
-/// The token of a prompt; `None` for events that take no reply.
-fn token_of(event: &Event) -> Option<&ReplyToken> {
-    match &event.body {
-        Body::AwaitingConfirmation(ask) => Some(&ask.reply_token),
-        Body::AwaitingClarification(ask) => Some(&ask.reply_token),
-        _ => None,
     }
 }
 

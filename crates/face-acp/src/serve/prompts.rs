@@ -5,6 +5,7 @@
 use std::rc::Rc;
 
 use recount_client::ClientError;
+use recount_client::prompt::PromptAnswer;
 use recount_client::request::{
     AcknowledgeHandoff, AnswerClarification, RejectHandoff, ResolveApproval, Verdict,
 };
@@ -79,23 +80,22 @@ async fn permission(this: &Connection, session: &Session, following: &Following,
 
 async fn decide(this: &Connection, prompt: &OpenPrompt, decision: Decision) -> Result<(), ClientError> {
     let id = prompt.id().as_str();
-    let is_yes = decision.verdict == Verdict::Approve;
+    let Decision { verdict, remember } = decision;
     match prompt {
         OpenPrompt::Approval(_) => {
-            let Decision { verdict, remember } = decision;
             let resolve = ResolveApproval { decision: verdict, comment: None, remember, shown_digest: None };
-            this.patiently(async || this.client.resolve_approval(id, &resolve).await).await.map(drop)
+            submit(this, id, &resolve).await
         }
-        OpenPrompt::Handoff(_) if is_yes => {
-            let accept = AcknowledgeHandoff::default();
-            this.patiently(async || this.client.acknowledge_handoff(id, &accept).await).await.map(drop)
+        OpenPrompt::Handoff(_) if verdict == Verdict::Approve => {
+            submit(this, id, &AcknowledgeHandoff::default()).await
         }
-        OpenPrompt::Handoff(_) => {
-            let reject = RejectHandoff::default();
-            this.patiently(async || this.client.reject_handoff(id, &reject).await).await.map(drop)
-        }
+        OpenPrompt::Handoff(_) => submit(this, id, &RejectHandoff::default()).await,
         OpenPrompt::Clarification(_) => Ok(()),
     }
+}
+
+async fn submit(this: &Connection, id: &str, answer: &impl PromptAnswer) -> Result<(), ClientError> {
+    this.patiently(async || this.client.answer_prompt(id, answer).await).await.map(drop)
 }
 
 /// Shows the error of an answer that the server refused. A late answer is ignored.
@@ -139,11 +139,8 @@ async fn question(
         }
         let reply = answer.ok().and_then(|answer| editor_prompt::reply(clarification, &answer));
         if let Some(reply) = reply.and_then(|reply| RawValue::from_string(reply).ok()) {
-            let submitted = this.patiently(async || {
-                let answer = AnswerClarification { response: reply.clone(), shown_digest: None };
-                this.client.answer_clarification(id, &answer).await
-            });
-            let submitted = submitted.await.map(drop);
+            let answer = AnswerClarification { response: reply, shown_digest: None };
+            let submitted = submit(this, id, &answer).await;
             return report(this, session, following, id, submitted).await;
         }
         if !is_open(following, prompt) {

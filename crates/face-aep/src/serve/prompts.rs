@@ -1,17 +1,20 @@
-//! Routes for prompts: list, show and answer approvals, clarifications and handoffs.
+//! Routes for prompts: list, show, extend and answer approvals, clarifications and handoffs.
+//!
+//! The kinds differ in the bodies of their answers. Everything else is done by [`PromptRequest`] and the functions that
+//! take a kind.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
-use axum::response::Response;
+use bytes::Bytes;
 use recount_api::query::{APPROVAL_STATUSES, CLARIFICATION_STATUSES, HANDOFF_STATUSES};
-use recount_api::reply::{self, One};
+use recount_api::reply::One;
 use recount_api::request::{
     AcknowledgeHandoff, AnswerClarification, ExtendPrompt, RejectHandoff, ResolveApproval, Verdict,
 };
-use recount_engine::{ApprovalRow, ClarificationRow, CommandOutcome, Error, HandoffRow};
+use recount_engine::{CommandOutcome, PromptRow};
 use recount_event::family::approval::AllowanceScope;
-use recount_event::{Code, ForeignId, Json, RunId, SessionId};
-use recount_run::{Command, PromptKind};
+use recount_event::{Code, ForeignId, Json, PromptKind, SessionId};
+use recount_run::Command;
 
 use super::Face;
 use super::http::{HandlerResult, Ids, Query, body_bytes, json, page, written};
@@ -19,135 +22,165 @@ use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
-/// The prompts of a list that the caller may see.
-async fn seen<T>(face: &Face, rows: Vec<T>, run_of: fn(&T) -> RunId) -> Result<Vec<T>, Refusal> {
-    let mut seen = Vec::with_capacity(rows.len());
-    for row in rows {
-        if face.sees_run(run_of(&row)).await? {
-            seen.push(row);
+/// The prompts of one kind that the caller may see.
+pub(super) async fn list(kind: PromptKind, face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
+    let statuses: &[&str] = match kind {
+        PromptKind::Approval => &APPROVAL_STATUSES,
+        PromptKind::Clarification => &CLARIFICATION_STATUSES,
+        PromptKind::Handoff => &HANDOFF_STATUSES,
+    };
+    let query = Query::parse(raw.as_deref()).list_by_status(None, statuses)?;
+    let listed = face.engine.read().list_prompts(kind, &query).await?;
+    let mut seen = Vec::with_capacity(listed.items.len());
+    for row in listed.items {
+        if face.sees_run(row.run_id()).await? {
+            seen.push(project::listed_prompt(row));
         }
     }
-    Ok(seen)
+    Ok(page(&face, seen, listed.end))
+}
+
+pub(super) async fn get(kind: PromptKind, face: Face, Ids(id): Ids<String>) -> HandlerResult {
+    shown(&face, kind, &accept::prompt_id(kind, &id)?).await
 }
 
 /// A prompt that exists and that the caller may see.
-async fn found<T>(
-    face: &Face,
-    kind: PromptKind,
-    id: &ForeignId,
-    row: Result<Option<T>, Error>,
-    run_of: fn(&T) -> RunId,
-) -> Result<T, Refusal> {
+async fn find(face: &Face, kind: PromptKind, id: &ForeignId) -> Result<PromptRow, Refusal> {
     let missing = || accept::no_prompt(kind, id.as_str());
-    let row = row?.ok_or_else(missing)?;
-    if face.sees_run(run_of(&row)).await? { Ok(row) } else { Err(missing()) }
+    let row = face.engine.read().prompt(kind, id).await?.ok_or_else(missing)?;
+    if face.sees_run(row.run_id()).await? { Ok(row) } else { Err(missing()) }
 }
 
-/// Refuses an answer to a prompt that differs from the one that was shown. An answer without a digest is bound by the id.
-fn check_shown(
+async fn shown(face: &Face, kind: PromptKind, id: &ForeignId) -> HandlerResult {
+    let row = find(face, kind, id).await?;
+    let context = face.engine.read().packaged_context(&row).await?;
+    Ok(json(StatusCode::OK, &one(row, context)))
+}
+
+fn one(row: PromptRow, context: Option<Json>) -> One<project::Prompt> {
+    One::new(row.kind().as_str(), project::single_prompt(row, context))
+}
+
+/// A request that extends or answers a prompt.
+struct PromptRequest {
+    face: Face,
     kind: PromptKind,
-    id: &ForeignId,
-    now: Option<String>,
-    shown: Option<String>,
-) -> Result<(), Refusal> {
-    if shown.is_none() || shown == now {
-        return Ok(());
+    id: ForeignId,
+    row: PromptRow,
+    idempotent: IdempotentRequest,
+    body: Bytes,
+}
+
+impl PromptRequest {
+    async fn read(
+        kind: PromptKind,
+        face: Face,
+        Ids(id): Ids<String>,
+        request: Request,
+    ) -> Result<Self, Refusal> {
+        let idempotent = IdempotentRequest::of(&request);
+        let id = accept::prompt_id(kind, &id)?;
+        let row = find(&face, kind, &id).await?;
+        let body_bytes_max = match kind {
+            PromptKind::Clarification => limits::ANSWER_BODY_BYTES_MAX,
+            PromptKind::Approval | PromptKind::Handoff => limits::BODY_BYTES_MAX,
+        };
+        let body = body_bytes(request, body_bytes_max).await?;
+        Ok(PromptRequest { face, kind, id, row, idempotent, body })
     }
-    let (shown, now) = (shown.unwrap_or_default(), now.unwrap_or_default());
-    let detail = format!(
-        "{kind} {id:?} differs from what was shown: its shown_digest is {now}, and the answer has {shown:?}; read it \
-         again, show it, and answer with its shown_digest",
-        kind = kind.as_str(),
-        id = id.as_str(),
-    );
-    Err(Refusal::new(Code::PromptChanged, detail))
+
+    fn by(&self) -> String {
+        self.face.caller.name.clone()
+    }
+
+    /// Refuses an answer to a prompt that differs from the one that was shown. An answer without a digest is bound by the
+    /// id.
+    async fn check_shown(&self, shown: Option<String>) -> Result<(), Refusal> {
+        let Some(shown) = shown else { return Ok(()) };
+        let context = self.face.engine.read().packaged_context(&self.row).await?;
+        let prompt = project::single_prompt(self.row.clone(), context);
+        let now = prompt.shown_digest().unwrap_or_default();
+        if shown == now {
+            return Ok(());
+        }
+        let detail = format!(
+            "{kind} {id:?} differs from what was shown: its shown_digest is {now}, and the answer has {shown:?}; read \
+             it again, show it, and answer with its shown_digest",
+            kind = self.kind.as_str(),
+            id = self.id.as_str(),
+        );
+        Err(Refusal::new(Code::PromptChanged, detail))
+    }
+
+    /// Submits the command, and returns the prompt after it.
+    async fn submit(self, command: Command) -> HandlerResult {
+        let PromptRequest { face, kind, id, row, idempotent, .. } = self;
+        let context = face.engine.read().packaged_context(&row).await?;
+        let changed = id.clone();
+        let render = move |outcome: &CommandOutcome| {
+            outcome.prompt(kind, &changed).map(|row| written(&one(row, context)))
+        };
+        match idempotent.submit(&face, row.run_id(), command, render).await? {
+            Some(response) => Ok(response),
+            None => shown(&face, kind, &id).await,
+        }
+    }
 }
 
-// ---- approvals ---------------------------------------------------------------------------------
-
-fn run_of_approval(row: &ApprovalRow) -> RunId {
-    row.run_id
+pub(super) async fn extend(kind: PromptKind, face: Face, id: Ids<String>, request: Request) -> HandlerResult {
+    let prompt = PromptRequest::read(kind, face, id, request).await?;
+    let ExtendPrompt { seconds } = accept::body(&prompt.body)?;
+    let command = Command::ExtendPrompt { kind, id: prompt.id.clone(), seconds, by: prompt.by() };
+    prompt.submit(command).await
 }
 
-pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
-    let query = Query::parse(raw.as_deref()).list_by_status(None, &APPROVAL_STATUSES)?;
-    let listed = face.engine.read().list_approvals(&query).await?;
-    let rows = seen(&face, listed.items, run_of_approval).await?;
-    Ok(page(&face, rows.into_iter().map(project::approval).collect(), listed.end))
-}
-
-async fn approval_row(face: &Face, id: &ForeignId) -> Result<ApprovalRow, Refusal> {
-    let row = face.engine.read().approval(id).await;
-    found(face, PromptKind::Approval, id, row, run_of_approval).await
-}
-
-fn one_approval(row: ApprovalRow) -> One<reply::Approval> {
-    One::new("approval", project::approval(row))
-}
-
-fn shown_approval(row: ApprovalRow) -> Response {
-    json(StatusCode::OK, &one_approval(row))
-}
-
-pub(super) async fn get_approval(face: Face, Ids(id): Ids<String>) -> HandlerResult {
-    let id = accept::prompt_id(PromptKind::Approval, &id)?;
-    Ok(shown_approval(approval_row(&face, &id).await?))
-}
-
-pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
-    let idempotent = IdempotentRequest::of(&request);
-    let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
-    let row = approval_row(&face, &approval_id).await?;
-    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-    let request: ResolveApproval = accept::body(&bytes)?;
-    let run = row.run_id;
-    check_shown(
-        PromptKind::Approval,
-        &approval_id,
-        project::approval(row).shown_digest,
-        request.shown_digest,
-    )?;
+pub(super) async fn resolve_approval(face: Face, id: Ids<String>, request: Request) -> HandlerResult {
+    let prompt = PromptRequest::read(PromptKind::Approval, face, id, request).await?;
+    let request: ResolveApproval = accept::body(&prompt.body)?;
+    prompt.check_shown(request.shown_digest).await?;
     if let Some(scope) = request.remember {
-        may_reach(&face, run, scope).await?;
+        may_reach(&prompt, scope).await?;
     }
     let command = Command::ResolveApproval {
-        approval_id: approval_id.clone(),
+        approval_id: prompt.id.clone(),
         approve: request.decision == Verdict::Approve,
-        by: face.caller.name.clone(),
+        by: prompt.by(),
         comment: accept::text("comment", request.comment)?,
         remember: request.remember,
     };
-    let id = approval_id.clone();
-    let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = idempotent.submit(&face, run, command, word).await? {
-        return Ok(answer);
-    }
-    Ok(shown_approval(approval_row(&face, &approval_id).await?))
+    prompt.submit(command).await
 }
 
-/// The command that moves a deadline.
-async fn extension(
-    face: &Face,
-    kind: PromptKind,
-    id: &ForeignId,
-    request: Request,
-) -> Result<Command, Refusal> {
-    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-    let ExtendPrompt { seconds } = accept::body(&bytes)?;
-    Ok(Command::ExtendPrompt { kind, id: id.clone(), seconds, by: face.caller.name.clone() })
+pub(super) async fn answer_clarification(face: Face, id: Ids<String>, request: Request) -> HandlerResult {
+    let prompt = PromptRequest::read(PromptKind::Clarification, face, id, request).await?;
+    let request: AnswerClarification = accept::body(&prompt.body)?;
+    prompt.check_shown(request.shown_digest).await?;
+    let command = Command::AnswerClarification {
+        clarification_id: prompt.id.clone(),
+        response: accept::response(request.response.get())?,
+        by: prompt.by(),
+        blocks: None,
+        config: None,
+    };
+    prompt.submit(command).await
 }
 
-pub(super) async fn extend_approval(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
-    let idempotent = IdempotentRequest::of(&request);
-    let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
-    let row = approval_row(&face, &approval_id).await?;
-    let command = extension(&face, PromptKind::Approval, &approval_id, request).await?;
-    let id = approval_id.clone();
-    let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
-        return Ok(answer);
-    }
-    Ok(shown_approval(approval_row(&face, &approval_id).await?))
+pub(super) async fn acknowledge_handoff(face: Face, id: Ids<String>, request: Request) -> HandlerResult {
+    let prompt = PromptRequest::read(PromptKind::Handoff, face, id, request).await?;
+    let request: AcknowledgeHandoff = accept::body_or_default(&prompt.body)?;
+    let comment = accept::text("comment", request.comment)?;
+    prompt.check_shown(request.shown_digest).await?;
+    let command = Command::AcknowledgeHandoff { handoff_id: prompt.id.clone(), by: prompt.by(), comment };
+    prompt.submit(command).await
+}
+
+pub(super) async fn reject_handoff(face: Face, id: Ids<String>, request: Request) -> HandlerResult {
+    let prompt = PromptRequest::read(PromptKind::Handoff, face, id, request).await?;
+    let request: RejectHandoff = accept::body_or_default(&prompt.body)?;
+    let reason = accept::text("reason", request.reason)?;
+    prompt.check_shown(request.shown_digest).await?;
+    let command = Command::RejectHandoff { handoff_id: prompt.id.clone(), by: prompt.by(), reason };
+    prompt.submit(command).await
 }
 
 /// Whether the caller may do everything that an allowance of this scope covers, granted in a run of this session.
@@ -160,9 +193,9 @@ pub(super) fn reaches(face: &Face, session: Option<SessionId>, scope: AllowanceS
 }
 
 /// Refuses an allowance with a wider scope than the caller's own: a narrowed token cannot allow more than it covers.
-async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(), Refusal> {
-    let row = face.engine.catalogue().run(run).await?;
-    if reaches(face, row.and_then(|row| row.session_id), scope) {
+async fn may_reach(prompt: &PromptRequest, scope: AllowanceScope) -> Result<(), Refusal> {
+    let row = prompt.face.engine.catalogue().run(prompt.row.run_id()).await?;
+    if reaches(&prompt.face, row.and_then(|row| row.session_id), scope) {
         return Ok(());
     }
     let detail = format!(
@@ -170,173 +203,4 @@ async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(),
          them; send a narrower scope"
     );
     Err(Refusal::new(Code::ScopeMissing, detail))
-}
-
-// ---- clarifications ----------------------------------------------------------------------------
-
-fn run_of_clarification(row: &ClarificationRow) -> RunId {
-    row.run_id
-}
-
-pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
-    let query = Query::parse(raw.as_deref()).list_by_status(None, &CLARIFICATION_STATUSES)?;
-    let listed = face.engine.read().list_clarifications(&query).await?;
-    let rows = seen(&face, listed.items, run_of_clarification).await?;
-    Ok(page(&face, rows.into_iter().map(project::clarification).collect(), listed.end))
-}
-
-async fn clarification_row(face: &Face, id: &ForeignId) -> Result<ClarificationRow, Refusal> {
-    let row = face.engine.read().clarification(id).await;
-    found(face, PromptKind::Clarification, id, row, run_of_clarification).await
-}
-
-fn one_clarification(row: ClarificationRow) -> One<reply::Clarification> {
-    One::new("clarification", project::clarification(row))
-}
-
-fn shown_clarification(row: ClarificationRow) -> Response {
-    json(StatusCode::OK, &one_clarification(row))
-}
-
-pub(super) async fn get_clarification(face: Face, Ids(id): Ids<String>) -> HandlerResult {
-    let id = accept::prompt_id(PromptKind::Clarification, &id)?;
-    Ok(shown_clarification(clarification_row(&face, &id).await?))
-}
-
-pub(super) async fn answer_clarification(
-    face: Face,
-    Ids(id): Ids<String>,
-    request: Request,
-) -> HandlerResult {
-    let idempotent = IdempotentRequest::of(&request);
-    let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
-    let row = clarification_row(&face, &clarification_id).await?;
-    let bytes = body_bytes(request, limits::ANSWER_BODY_BYTES_MAX).await?;
-    let request: AnswerClarification = accept::body(&bytes)?;
-    let run = row.run_id;
-    let now = project::clarification(row).shown_digest;
-    check_shown(PromptKind::Clarification, &clarification_id, now, request.shown_digest)?;
-    let command = Command::AnswerClarification {
-        clarification_id: clarification_id.clone(),
-        response: accept::response(request.response.get())?,
-        by: face.caller.name.clone(),
-        blocks: None,
-        config: None,
-    };
-    let id = clarification_id.clone();
-    let word = move |left: &CommandOutcome| {
-        left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
-    };
-    if let Some(answer) = idempotent.submit(&face, run, command, word).await? {
-        return Ok(answer);
-    }
-    Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
-}
-
-pub(super) async fn extend_clarification(
-    face: Face,
-    Ids(id): Ids<String>,
-    request: Request,
-) -> HandlerResult {
-    let idempotent = IdempotentRequest::of(&request);
-    let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
-    let row = clarification_row(&face, &clarification_id).await?;
-    let command = extension(&face, PromptKind::Clarification, &clarification_id, request).await?;
-    let id = clarification_id.clone();
-    let word = move |left: &CommandOutcome| {
-        left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
-    };
-    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
-        return Ok(answer);
-    }
-    Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
-}
-
-// ---- handoffs ----------------------------------------------------------------------------------
-
-fn run_of_handoff(row: &HandoffRow) -> RunId {
-    row.run_id
-}
-
-pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
-    let query = Query::parse(raw.as_deref()).list_by_status(None, &HANDOFF_STATUSES)?;
-    let listed = face.engine.read().list_handoffs(&query).await?;
-    let rows = seen(&face, listed.items, run_of_handoff).await?;
-    let handoffs: Vec<reply::Handoff> = rows.into_iter().map(project::listed_handoff).collect();
-    Ok(page(&face, handoffs, listed.end))
-}
-
-async fn handoff_row(face: &Face, id: &ForeignId) -> Result<HandoffRow, Refusal> {
-    let row = face.engine.read().handoff(id).await;
-    found(face, PromptKind::Handoff, id, row, run_of_handoff).await
-}
-
-fn one_handoff(row: HandoffRow, packed: Option<Json>) -> One<reply::Handoff> {
-    One::new("handoff", project::single_handoff(row, packed))
-}
-
-async fn shown_handoff(face: &Face, id: &ForeignId) -> HandlerResult {
-    let row = handoff_row(face, id).await?;
-    let packed = face.engine.read().handoff_context(&row).await?;
-    Ok(json(StatusCode::OK, &one_handoff(row, packed)))
-}
-
-/// Answers a handoff, and returns it with the answer.
-async fn settle_handoff(
-    face: &Face,
-    id: &ForeignId,
-    idempotent: IdempotentRequest,
-    command: Command,
-    shown: Option<String>,
-) -> HandlerResult {
-    let row = handoff_row(face, id).await?;
-    let (run, packed) = (row.run_id, face.engine.read().handoff_context(&row).await?);
-    if shown.is_some() {
-        let now = project::single_handoff(row, packed.clone()).shown_digest;
-        check_shown(PromptKind::Handoff, id, now, shown)?;
-    }
-    let settled = id.clone();
-    let word = move |left: &CommandOutcome| {
-        left.handoff(settled.as_str()).map(|row| written(&one_handoff(row, packed)))
-    };
-    match idempotent.submit(face, run, command, word).await? {
-        Some(answer) => Ok(answer),
-        None => shown_handoff(face, id).await,
-    }
-}
-
-pub(super) async fn get_handoff(face: Face, Ids(id): Ids<String>) -> HandlerResult {
-    shown_handoff(&face, &accept::prompt_id(PromptKind::Handoff, &id)?).await
-}
-
-pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
-    let idempotent = IdempotentRequest::of(&request);
-    let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
-    handoff_row(&face, &handoff_id).await?;
-    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-    let request: AcknowledgeHandoff = accept::body_or_default(&bytes)?;
-    let comment = accept::text("comment", request.comment)?;
-    let (id, by) = (handoff_id.clone(), face.caller.name.clone());
-    let command = Command::AcknowledgeHandoff { handoff_id: id, by, comment };
-    settle_handoff(&face, &handoff_id, idempotent, command, request.shown_digest).await
-}
-
-pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
-    let idempotent = IdempotentRequest::of(&request);
-    let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
-    handoff_row(&face, &handoff_id).await?;
-    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-    let request: RejectHandoff = accept::body_or_default(&bytes)?;
-    let reason = accept::text("reason", request.reason)?;
-    let (id, by) = (handoff_id.clone(), face.caller.name.clone());
-    let command = Command::RejectHandoff { handoff_id: id, by, reason };
-    settle_handoff(&face, &handoff_id, idempotent, command, request.shown_digest).await
-}
-
-pub(super) async fn extend_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
-    let idempotent = IdempotentRequest::of(&request);
-    let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
-    handoff_row(&face, &handoff_id).await?;
-    let command = extension(&face, PromptKind::Handoff, &handoff_id, request).await?;
-    settle_handoff(&face, &handoff_id, idempotent, command, None).await
 }

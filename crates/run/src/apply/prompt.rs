@@ -159,7 +159,7 @@ pub(super) fn handoff_timed_out(state: &mut State, missed: &handoff::TimedOut) {
 }
 
 fn close_prompt(state: &mut State, kind: PromptKind, id: &ForeignId, how: &str) -> Prompt {
-    state.ledger.set(kind.space(), id, NameStatus::Over(how.into()));
+    state.ledger.set(Space::of(kind), id, NameStatus::Over(how.into()));
     state.prompts.remove(&kind.named(id)).expect("only a pending prompt has an outcome")
 }
 

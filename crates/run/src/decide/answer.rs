@@ -7,7 +7,7 @@ use recount_event::{Code, ForeignId, Json, Payload};
 use super::Batch;
 use super::settle::{self, HandedOff};
 use crate::rejection::Rejection;
-use crate::state::{NameStatus, Prompt, PromptKind};
+use crate::state::{NameStatus, Prompt, PromptKind, Space};
 
 /// The prefix of the names of allowances.
 const ALLOWANCE_PREFIX: &str = "allow_";
@@ -23,26 +23,10 @@ pub(super) fn open<'b>(batch: &'b Batch, kind: PromptKind, id: &ForeignId) -> Re
     if let Some(prompt) = batch.state.prompts.get(&name) {
         return Ok(prompt);
     }
-    Err(match batch.state.ledger.get(kind.space(), id) {
-        Some(NameStatus::Over(how)) => Rejection::new(not_pending(kind), format!("{name} was {how}")),
-        _ => {
-            let not_found = match kind {
-                PromptKind::Approval => Code::ApprovalNotFound,
-                PromptKind::Clarification => Code::ClarificationNotFound,
-                PromptKind::Handoff => Code::HandoffNotFound,
-            };
-            Rejection::new(not_found, format!("{name} does not exist in {}", batch.state.run_id))
-        }
+    Err(match batch.state.ledger.get(Space::of(kind), id) {
+        Some(NameStatus::Over(how)) => Rejection::new(kind.not_pending(), format!("{name} was {how}")),
+        _ => Rejection::new(kind.not_found(), format!("{name} does not exist in {}", batch.state.run_id)),
     })
-}
-
-/// The code for a prompt that has an outcome.
-pub(super) fn not_pending(kind: PromptKind) -> Code {
-    match kind {
-        PromptKind::Approval => Code::ApprovalNotPending,
-        PromptKind::Clarification => Code::ClarificationNotPending,
-        PromptKind::Handoff => Code::HandoffNotPending,
-    }
 }
 
 pub(super) fn approval(

@@ -25,7 +25,7 @@ pub(super) fn extend(
     // Its default is about to be applied: the timer only has not come around to it.
     if deadline_ms <= batch.stamp.now_ms {
         let why = format!("{name} expired at {}", time::format_ms(deadline_ms));
-        return Err(Rejection::new(answer::not_pending(kind), why));
+        return Err(Rejection::new(kind.not_pending(), why));
     }
     if seconds == 0 {
         return Err(refused(format!("{name} cannot be extended by 0 seconds: send at least 1")));

@@ -1,9 +1,9 @@
 //! Checks what may come in which phase of a run.
 
-use recount_event::Payload;
 use recount_event::family::gap;
 use recount_event::family::run::{Finished, Waiting, WaitsFor};
 use recount_event::family::tool::RefusalCode;
+use recount_event::{Payload, PromptEvent, PromptStep};
 
 use crate::rejection::{Broken, broken};
 use crate::state::{CallStage, Phase, State};
@@ -132,17 +132,7 @@ fn may_come_while_regrouping(state: &State, payload: &Payload) -> bool {
 
 fn closes_a_wait(state: &State, payload: &Payload) -> bool {
     match payload {
-        Payload::ApprovalResolved(_)
-        | Payload::ApprovalExtended(_)
-        | Payload::ApprovalTimedOut(_)
-        | Payload::ClarificationAnswered(_)
-        | Payload::ClarificationExtended(_)
-        | Payload::ClarificationTimedOut(_)
-        | Payload::HandoffAcknowledged(_)
-        | Payload::HandoffExtended(_)
-        | Payload::HandoffRejected(_)
-        | Payload::HandoffTimedOut(_)
-        | Payload::ToolCancelled(_)
+        Payload::ToolCancelled(_)
         | Payload::RunFinished(_)
         | Payload::RunFailed(_)
         | Payload::RunCancelled(_) => true,
@@ -150,7 +140,10 @@ fn closes_a_wait(state: &State, payload: &Payload) -> bool {
         Payload::ToolCompleted(ended) | Payload::ToolFailed(ended) | Payload::ToolTimedOut(ended) => {
             state.calls.get(&ended.tool_call_id).is_none_or(|call| call.is_with_client())
         }
-        other => other.type_name().starts_with("gap."),
+        other => match PromptEvent::of(other) {
+            Some(event) => event.step != PromptStep::Requested,
+            None => other.type_name().starts_with("gap."),
+        },
     }
 }
 

@@ -13,7 +13,7 @@ use crate::state::{
 
 fn unused(state: &State, kind: PromptKind, id: &ForeignId) -> Result<(), Broken> {
     let name = kind.named(id);
-    if state.prompts.contains_key(&name) || state.ledger.get(kind.space(), id).is_some() {
+    if state.prompts.contains_key(&name) || state.ledger.get(Space::of(kind), id).is_some() {
         return broken!("prompt.id", "{name} already exists: use a new id");
     }
     Ok(())
@@ -124,7 +124,7 @@ fn pending<'a>(
 ) -> Result<&'a Prompt, Broken> {
     let name = kind.named(id);
     let Some(prompt) = state.prompts.get(&name) else {
-        return match state.ledger.get(kind.space(), id) {
+        return match state.ledger.get(Space::of(kind), id) {
             Some(NameStatus::Over(how)) => broken!("prompt.pending", "{name} was {how}"),
             _ => broken!("prompt.pending", "{name} does not exist"),
         };

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use recount_event::PromptKind;
 use twox_hash::XxHash3_64;
 
 const BITS: u32 = 4;
@@ -19,6 +20,16 @@ pub(crate) enum Space {
     Approval,
     Clarification,
     Handoff,
+}
+
+impl Space {
+    pub(crate) fn of(kind: PromptKind) -> Self {
+        match kind {
+            PromptKind::Approval => Space::Approval,
+            PromptKind::Clarification => Space::Clarification,
+            PromptKind::Handoff => Space::Handoff,
+        }
+    }
 }
 
 /// The status of a name that was used.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
+use recount_client::reply;
 use recount_client::request::{AppendEvents, CreateRun, NewEvent, Producer, ResolveApproval, Verdict};
 use recount_client::{ClientError, Source, TailItem, Until};
 use recount_server::export::ExportDigest;
@@ -180,11 +181,11 @@ async fn ask_for_approvals(course: &SoakCourse) -> Result<()> {
         let answer =
             ResolveApproval { decision: Verdict::Approve, comment: None, remember: None, shown_digest: None };
         let resolved = loop {
-            match course.client.resolve_approval(&approval, &answer).await {
+            match course.client.answer_prompt(&approval, &answer).await {
                 Ok(resolved) => break Some(resolved),
                 // A kill lost the response; the resolution counts all the same.
                 Err(ClientError::Problem(why)) if why.code == "approval_not_pending" => {
-                    match course.client.get_approval(&approval).await {
+                    match course.client.get_prompt::<reply::Approval>(&approval).await {
                         Ok(resolved) => break Some(resolved),
                         Err(why) if why.may_pass() => tokio::time::sleep(AGAIN).await,
                         Err(why) => {

@@ -40,12 +40,13 @@ struct Operator {
 impl Operator {
     async fn answer_approval(&self) {
         let query = ListQuery { limit: 5, status: Some("pending".into()), ..ListQuery::default() };
-        let ask = |engine: Engine| async move { engine.read().list_approvals(&query).await };
+        let ask =
+            |engine: Engine| async move { engine.read().list_prompts(PromptKind::Approval, &query).await };
         let Ok(listed) = self.engine_play.call("list_approvals", ask).await else { return };
         let Some(row) = self.dice.pick(&listed.items) else { return };
-        let run = row.run_id;
+        let run = row.run_id();
         let command = Command::ResolveApproval {
-            approval_id: row.id.clone(),
+            approval_id: row.id().clone(),
             approve: self.dice.permille(700),
             by: self.name.clone(),
             comment: None,
@@ -61,15 +62,15 @@ impl Operator {
                         .engine_play
                         .client_record()
                         .answers
-                        .get(row.id.as_str())
+                        .get(row.id().as_str())
                         .cloned()
                         .unwrap_or_default();
                     answers.push(answer);
-                    self.engine_play.client_record().answers.insert(row.id.to_string(), answers.clone());
+                    self.engine_play.client_record().answers.insert(row.id().to_string(), answers.clone());
                     // The id of a request that was pruned is free again.
                     answers.retain(|(run, sequence, _)| !self.engine_play.may_be_removed(*run, *sequence));
                     if answers.len() > 1 {
-                        let wrong = format!("{} was answered more than once: {answers:?}", row.id);
+                        let wrong = format!("{} was answered more than once: {answers:?}", row.id());
                         self.engine_play.trace.wrong(Check::Answers, wrong);
                     }
                     return;
@@ -80,13 +81,13 @@ impl Operator {
                 Ok(None) => {
                     self.engine_play
                         .trace
-                        .wrong(Check::Answers, format_args!("{} was answered with nothing", row.id));
+                        .wrong(Check::Answers, format_args!("{} was answered with nothing", row.id()));
                     return;
                 }
                 Err(CallFailure::Rejected(rejection)) => {
                     let may_be = rejection.code == Code::ApprovalNotPending;
                     if !may_be && !self.engine_play.is_erased_run(run, &rejection) {
-                        let wrong = format!("{} is listed and answered with {rejection}", row.id);
+                        let wrong = format!("{} is listed and answered with {rejection}", row.id());
                         self.engine_play.trace.wrong(Check::Answers, wrong);
                     }
                     return;
@@ -124,21 +125,24 @@ impl Operator {
         let query = ListQuery { limit: 5, status: Some("pending".into()), ..ListQuery::default() };
         let by = self.name.clone();
         let (id, run, command) = if self.dice.permille(600) {
-            let ask = |engine: Engine| async move { engine.read().list_clarifications(&query).await };
+            let ask = |engine: Engine| async move {
+                engine.read().list_prompts(PromptKind::Clarification, &query).await
+            };
             let Ok(listed) = self.engine_play.call("list_clarifications", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
             let response = Json::of(&self.name).expect("a name is JSON");
-            let clarification_id = row.id.clone();
+            let clarification_id = row.id().clone();
             let command =
                 Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None };
-            (row.id.clone(), row.run_id, command)
+            (row.id().clone(), row.run_id(), command)
         } else {
-            let ask = |engine: Engine| async move { engine.read().list_handoffs(&query).await };
+            let ask =
+                |engine: Engine| async move { engine.read().list_prompts(PromptKind::Handoff, &query).await };
             let Ok(listed) = self.engine_play.call("list_handoffs", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
-            let handoff_id = row.id.clone();
+            let handoff_id = row.id().clone();
             let command = Command::AcknowledgeHandoff { handoff_id, by, comment: None };
-            (row.id.clone(), row.run_id, command)
+            (row.id().clone(), row.run_id(), command)
         };
         let Err(CallFailure::Rejected(rejection)) = self.submit(run, command).await else { return };
         let too_late = matches!(rejection.code, Code::ClarificationNotPending | Code::HandoffNotPending);

@@ -9,7 +9,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 use tokio::signal::unix::Signal;
 
-use crate::command::approval::discard_lines;
+use crate::command::run::discard_lines;
 use crate::failure::Failure;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::output::aside;

@@ -6,8 +6,10 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
 
-use recount_client::reply::Gap;
-use recount_client::request::{AcknowledgeHandoff, AnswerClarification, Cancel, RejectHandoff, Verdict};
+use recount_client::reply::{Clarification, Gap};
+use recount_client::request::{
+    AcknowledgeHandoff, AnswerClarification, Cancel, RejectHandoff, ResolveApproval, Verdict,
+};
 use recount_client::{Client, ClientError, Source, TailItem, Until, moment};
 use recount_command_line::output::Screen;
 use serde_json::value::RawValue;
@@ -17,7 +19,7 @@ use tokio::time::Instant;
 use super::answers::Reply;
 use super::stdin::AnswerInput;
 use crate::command::reach::Reached;
-use crate::command::{answer, approval};
+use crate::command::{answer, approve};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -247,7 +249,7 @@ impl Following {
             }
         }
         if let Some(mut prompt) = output.prompt {
-            approval::complete(&self.client, &mut prompt).await;
+            approve::complete(&self.client, &mut prompt).await;
             // What is typed while another prompt is open is for that one.
             if self.prompts.is_empty() {
                 self.typed.discard().await;
@@ -498,8 +500,10 @@ async fn elapsed(timer: &mut Option<Pin<Box<tokio::time::Sleep>>>) {
 }
 
 async fn send(client: Client, id: String, shown: Option<String>, reply: Reply) -> Result<(), ClientError> {
-    let decide = async |verdict, comment, always| {
-        approval::decide(&client, &id, verdict, comment, always, shown.clone()).await.map(drop)
+    let decide = async |decision, comment, remember| {
+        let shown_digest = shown.clone();
+        let answer = ResolveApproval { decision, comment, remember, shown_digest };
+        client.answer_prompt(&id, &answer).await.map(drop)
     };
     match reply {
         Reply::Approve(comment) => decide(Verdict::Approve, comment, None).await,
@@ -507,7 +511,7 @@ async fn send(client: Client, id: String, shown: Option<String>, reply: Reply) -
         Reply::Reject(comment) => decide(Verdict::Reject, comment, None).await,
         Reply::Choice(place) => {
             // As the server has it: what was shown may have lost digits of a number.
-            let question = client.get_clarification(&id).await?;
+            let question: Clarification = client.get_prompt(&id).await?;
             let choice = question.choices.as_ref().and_then(|choices| choices.get(place));
             let chosen = choice.map_or_else(|| "null".to_owned(), |choice| answer::meant(choice.text()));
             respond(&client, &id, chosen).await
@@ -515,11 +519,11 @@ async fn send(client: Client, id: String, shown: Option<String>, reply: Reply) -
         Reply::Text(text) => respond(&client, &id, serde_json::Value::from(text).to_string()).await,
         Reply::Take(comment) => {
             let answer = AcknowledgeHandoff { comment, shown_digest: None };
-            client.acknowledge_handoff(&id, &answer).await.map(drop)
+            client.answer_prompt(&id, &answer).await.map(drop)
         }
         Reply::Decline(reason) => {
             let answer = RejectHandoff { reason, shown_digest: None };
-            client.reject_handoff(&id, &answer).await.map(drop)
+            client.answer_prompt(&id, &answer).await.map(drop)
         }
         Reply::Details | Reply::More | Reply::Unclear(_) => Ok(()),
     }
@@ -528,5 +532,5 @@ async fn send(client: Client, id: String, shown: Option<String>, reply: Reply) -
 async fn respond(client: &Client, id: &str, json: String) -> Result<(), ClientError> {
     let response = RawValue::from_string(json)
         .map_err(|why| ClientError::Unusable(format!("the answer is not JSON: {why}")))?;
-    client.answer_clarification(id, &AnswerClarification { response, shown_digest: None }).await.map(drop)
+    client.answer_prompt(id, &AnswerClarification { response, shown_digest: None }).await.map(drop)
 }

@@ -7,8 +7,7 @@ use std::io::IsTerminal as _;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 
-use crate::command::approval::discard_lines;
-use crate::limits::TYPED_BYTES_MAX;
+use crate::limits::{DISCARD_WAIT, TYPED_BYTES_MAX};
 
 pub(super) enum AnswerInput {
     Terminal(BufReader<Stdin>, Vec<u8>),
@@ -66,4 +65,18 @@ impl AnswerInput {
             }
         }
     }
+}
+
+/// Drops the lines that were typed so far. They are read for a moment, because another thread may just have got them.
+pub(in crate::command) async fn discard_lines(reader: &mut BufReader<Stdin>, gathered: &mut Vec<u8>) {
+    loop {
+        gathered.clear();
+        let mut limited = (&mut *reader).take(TYPED_BYTES_MAX as u64);
+        let read = limited.read_until(b'\n', gathered);
+        match tokio::time::timeout(DISCARD_WAIT, read).await {
+            Ok(Ok(count)) if count > 0 => {}
+            _ => break,
+        }
+    }
+    gathered.clear();
 }

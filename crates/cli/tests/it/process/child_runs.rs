@@ -1,6 +1,6 @@
 //! A run that starts a run, over HTTP, whose server is killed while the started one waits for a person.
 
-use recount_client::{Client, Listing};
+use recount_client::{Client, Listing, reply};
 use serde_json::Value;
 
 use crate::process::scene::{Scene, all};
@@ -34,7 +34,9 @@ async fn events(client: &Client, run: &str) -> Vec<Value> {
 async fn question(client: &Client) -> String {
     loop {
         let pending = Listing { status: Some("pending".to_owned()), ..Listing::default() };
-        if let Some(question_id) = client.list_clarifications(&pending).await.unwrap().data.first() {
+        if let Some(question_id) =
+            client.list_prompts::<reply::Clarification>(&pending).await.unwrap().data.first()
+        {
             return question_id.id.clone();
         }
         crate::server::look_again().await;

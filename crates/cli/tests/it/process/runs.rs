@@ -227,7 +227,7 @@ async fn another_client_may_answer_first() {
         remember: None,
         shown_digest: None,
     };
-    client(&server).resolve_approval(&run.pending_approvals[0], &answer).await.unwrap();
+    client(&server).answer_prompt(&run.pending_approvals[0], &answer).await.unwrap();
     terminal.wait_for("rejected by operator: mine");
     terminal.wait_for("That was it.");
     assert_eq!(terminal.end().1, 0);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use recount_event::{ForeignId, Json};
+use recount_event::{ForeignId, Json, PromptKind};
 use recount_run::Command;
 use recount_world::World;
 use serde_json::{Value, json};
@@ -200,8 +200,8 @@ impl Play {
                 self.stage.post(&self.stage.operator(), "/aaep/v1/replies", &reply).await;
                 wait(5).await;
                 let id = ForeignId::parse(approval).unwrap();
-                let row = self.stage.engine.read().approval(&id).await.unwrap().unwrap();
-                if row.status == "pending" {
+                let row = self.stage.engine.read().prompt(PromptKind::Approval, &id).await.unwrap().unwrap();
+                if row.is_pending() {
                     // The subscription ended in this moment, and its token with it.
                     self.facts.decisions.truncate(before);
                     return Box::pin(self.decide(approval, is_alone)).await;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use recount_aaep::Body;
 use recount_aaep::wire::{AwaitingConfirmation, ReplyToken, StateChanged};
-use recount_engine::{ApprovalRow, Narrowing, RequestContext, Scope};
-use recount_event::{ForeignId, RunId};
+use recount_engine::{ApprovalRow, Narrowing, PromptRow, RequestContext, Scope};
+use recount_event::{ForeignId, PromptKind, RunId};
 use recount_face_aaep::{AttemptLog, Outcome, ReplyAttempt};
 use recount_run::{CancelledBy, Command};
 use recount_world::World;
@@ -71,7 +71,10 @@ impl Scene {
     }
 
     async fn approval(&self) -> ApprovalRow {
-        self.stage.engine.read().approval(&id("a1")).await.unwrap().unwrap()
+        match self.stage.engine.read().prompt(PromptKind::Approval, &id("a1")).await.unwrap() {
+            Some(PromptRow::Approval(row)) => *row,
+            other => panic!("{other:?} is not an approval"),
+        }
     }
 
     async fn send(&self, visitor: &RequestContext, message: &Value) {
@@ -371,8 +374,8 @@ async fn a_reply_is_valid_once_and_not_after_the_prompt_closed() {
     scene.stage.engine.write().submit(run.id, cancel).await.unwrap();
     scene.send(&operator, &follower.reply(token.as_str(), "accept")).await;
     assert_eq!(scene.outcomes(3).await[2], Outcome::NotPending);
-    let row = scene.stage.engine.read().approval(&id("a2")).await.unwrap().unwrap();
-    assert_eq!(row.status, "cancelled");
+    let row = scene.stage.engine.read().prompt(PromptKind::Approval, &id("a2")).await.unwrap().unwrap();
+    assert_eq!(row.status(), "cancelled");
 }
 
 #[tokio::test(start_paused = true)]
@@ -610,7 +613,8 @@ async fn a_question_stays_open_until_an_answer_fits() {
     }
     scene.send(&operator, &follower.answer(token, json!(67))).await;
     assert_eq!(scene.outcomes(4).await, [[Outcome::Invalid; 3].as_slice(), &[Outcome::Accepted]].concat());
-    let row = scene.stage.engine.read().clarification(&id("q1")).await.unwrap().unwrap();
+    let row = scene.stage.engine.read().prompt(PromptKind::Clarification, &id("q1")).await.unwrap();
+    let Some(PromptRow::Clarification(row)) = row else { panic!("{row:?} is not a question") };
     assert_eq!(row.response.unwrap().text(), "67");
     assert_eq!(row.answered_by.as_deref(), Some("operator"));
 }
@@ -674,8 +678,8 @@ async fn a_listener_accepts_or_declines_a_handoff() {
             1,
             "{outcomes:?}"
         );
-        let row = scene.stage.engine.read().handoff(&id("h:1")).await.unwrap().unwrap();
-        assert_eq!(row.status, status);
+        let row = scene.stage.engine.read().prompt(PromptKind::Handoff, &id("h:1")).await.unwrap().unwrap();
+        assert_eq!(row.status(), status);
         let received = follower
             .listener
             .until(|body| matches!(body, Body::StateChanged(change) if change.from_state == "handing_off"))

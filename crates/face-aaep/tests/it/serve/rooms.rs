@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body_util::BodyExt as _;
 use recount_engine::{Engine, Error, Narrowing, NewRun, RequestContext, Scope};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{ForeignId, RunId, SessionId};
+use recount_event::{ForeignId, PromptKind, RunId, SessionId};
 use recount_face_aaep::RoomAgent;
 use recount_transport::sse::Decoder;
 use serde_json::{Value, json};
@@ -174,8 +174,9 @@ async fn an_irreversible_call_is_confirmed_through_a_room_once() {
     let prompt = &received[received.len() - 1];
     assert_eq!((&prompt["irreversible"], &prompt["default_decision"]), (&json!(true), &json!("reject")));
     let status = async || {
-        let row = stage.engine.read().approval(&ForeignId::parse("a1").unwrap()).await.unwrap().unwrap();
-        row.status.as_str().to_owned()
+        let id = ForeignId::parse("a1").unwrap();
+        let row = stage.engine.read().prompt(PromptKind::Approval, &id).await.unwrap().unwrap();
+        row.status().to_owned()
     };
     let token = prompt["reply_token"].as_str().unwrap();
     let reply = |token: &str, decision: &str| json!({ "type": "confirmation.reply", "reply_token": token, "decision": decision });

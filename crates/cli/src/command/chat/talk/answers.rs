@@ -2,19 +2,20 @@
 
 use recount_client::aap::OpenCall;
 use recount_client::aap::wire::{Content, TurnMessage};
-use recount_client::request::{AllowanceScope, Verdict};
+use recount_client::reply::Approval;
+use recount_client::request::{AllowanceScope, ResolveApproval, Verdict};
 use recount_client::{ClientError, Listing};
 use recount_command_line::output::Screen;
 
 use super::Talk;
-use crate::command::approval;
+use crate::command::approve;
 use crate::command::chat::prompt_line::PromptLine;
 use crate::command::chat::typed::{Input, ask};
 use crate::command::run::Reply;
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{aside, note};
-use crate::pages::gather;
+use crate::pages::open_prompts;
 use crate::render::live::Prompt;
 
 /// What is allowed without asking anybody here.
@@ -148,8 +149,9 @@ impl Talk {
     ) -> Result<(), ClientError> {
         let Some(native) = &self.native else { return Ok(()) };
         let decision = if *is_granted { Verdict::Approve } else { Verdict::Reject };
-        let shown_digest = prompt.shown_digest.clone();
-        approval::decide(native, &prompt.id, decision, comment.clone(), always, shown_digest).await.map(drop)
+        let (comment, shown_digest) = (comment.clone(), prompt.shown_digest.clone());
+        let answer = ResolveApproval { decision, comment, remember: always, shown_digest };
+        native.answer_prompt(&prompt.id, &answer).await.map(drop)
     }
 
     /// The approval that a call of a Recount server waits for, with everything that a person decides on.
@@ -158,13 +160,11 @@ impl Talk {
         let newest = Listing { limit: Some(1), ..Listing::default() };
         let runs = native.list_session_runs(&self.session.session_id, &newest).await.ok()?;
         let run = runs.data.first()?.id.clone();
-        let fetch = async |listing: Listing| native.list_approvals(&listing).await;
-        let pending = gather(fetch, limits::CHAT_APPROVALS_MAX, Some("pending".to_owned())).await.ok()?;
-        let is_of_call = |approval: &recount_client::reply::Approval| {
-            approval.run_id == run && approval.tool_call_id == call.tool_call_id
-        };
-        let mut prompt = Prompt::of_approval(pending.iter().find(|approval| is_of_call(approval))?, true)?;
-        approval::complete(native, &mut prompt).await;
+        let pending = open_prompts(native, limits::CHAT_APPROVALS_MAX).await.ok()?;
+        let is_of_call =
+            |approval: &&Approval| approval.run_id == run && approval.tool_call_id == call.tool_call_id;
+        let mut prompt = Prompt::of_approval(pending.iter().find(is_of_call)?, true)?;
+        approve::complete(native, &mut prompt).await;
         Some(prompt)
     }
 }

@@ -1,7 +1,7 @@
 //! Permissions: requested in the editor and in Recount; the first valid answer wins, and the other side is informed.
 
 use recount_client::request::{ResolveApproval, Verdict};
-use recount_client::{Client, Listing};
+use recount_client::{Client, Listing, reply};
 use serde_json::{Value, json};
 
 use super::editor::{Editor, Setting, events, eventually, of_type, runs};
@@ -28,7 +28,7 @@ fn answer(id: u64, result: &Value) -> Value {
 async fn pending(client: &Client, count: usize) -> Vec<(String, String)> {
     eventually(async || {
         let listing = Listing { status: Some("pending".into()), ..Listing::default() };
-        let page = client.list_approvals(&listing).await.unwrap();
+        let page = client.list_prompts::<reply::Approval>(&listing).await.unwrap();
         let mut found: Vec<_> =
             page.data.into_iter().map(|approval| (approval.summary, approval.id)).collect();
         found.sort();
@@ -136,7 +136,7 @@ async fn both_may_answer_in_one_instant() {
         let both = async {
             editor.send(&answer(round + 200, &selected("yes")));
         };
-        let (ours, ()) = tokio::join!(client.resolve_approval(&approval, &verdict), both);
+        let (ours, ()) = tokio::join!(client.answer_prompt(&approval, &verdict), both);
         let result = got(&mut editor, round + 200);
         editor.answer(prompt);
         // One answer reached the agent, and it is one that was given.

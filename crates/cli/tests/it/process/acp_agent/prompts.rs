@@ -1,6 +1,6 @@
 //! What a run asks: permissions and questions, answered in the editor, elsewhere, or not at all.
 
-use recount_client::Listing;
+use recount_client::{Listing, reply};
 use serde_json::json;
 
 use super::editor::{Editor, text, updates};
@@ -21,7 +21,7 @@ fn opened<'s>(
 /// The id of the only open approval.
 async fn pending(server: &Server) -> String {
     let open = Listing { status: Some("pending".to_owned()), ..Listing::default() };
-    let mut listed = client(server).list_approvals(&open).await.unwrap().data;
+    let mut listed = client(server).list_prompts::<reply::Approval>(&open).await.unwrap().data;
     assert_eq!(listed.len(), 1, "{listed:?}");
     listed.remove(0).id
 }
