@@ -64,8 +64,6 @@ fn one(row: PromptRow, context: Option<Json>) -> One<project::Prompt> {
 /// A request that extends or answers a prompt.
 struct PromptRequest {
     face: Face,
-    kind: PromptKind,
-    id: ForeignId,
     row: PromptRow,
     idempotent: IdempotentRequest,
     body: Bytes,
@@ -79,14 +77,17 @@ impl PromptRequest {
         request: Request,
     ) -> Result<Self, Refusal> {
         let idempotent = IdempotentRequest::of(&request);
-        let id = accept::prompt_id(kind, &id)?;
-        let row = find(&face, kind, &id).await?;
+        let row = find(&face, kind, &accept::prompt_id(kind, &id)?).await?;
         let body_bytes_max = match kind {
             PromptKind::Clarification => limits::ANSWER_BODY_BYTES_MAX,
             PromptKind::Approval | PromptKind::Handoff => limits::BODY_BYTES_MAX,
         };
         let body = body_bytes(request, body_bytes_max).await?;
-        Ok(PromptRequest { face, kind, id, row, idempotent, body })
+        Ok(PromptRequest { face, row, idempotent, body })
+    }
+
+    fn id(&self) -> ForeignId {
+        self.row.id().clone()
     }
 
     fn by(&self) -> String {
@@ -106,15 +107,16 @@ impl PromptRequest {
         let detail = format!(
             "{kind} {id:?} differs from what was shown: its shown_digest is {now}, and the answer has {shown:?}; read \
              it again, show it, and answer with its shown_digest",
-            kind = self.kind.as_str(),
-            id = self.id.as_str(),
+            kind = self.row.kind().as_str(),
+            id = self.row.id().as_str(),
         );
         Err(Refusal::new(Code::PromptChanged, detail))
     }
 
     /// Submits the command, and returns the prompt after it.
     async fn submit(self, command: Command) -> HandlerResult {
-        let PromptRequest { face, kind, id, row, idempotent, .. } = self;
+        let PromptRequest { face, row, idempotent, .. } = self;
+        let (kind, id) = (row.kind(), row.id().clone());
         let context = face.engine.read().packaged_context(&row).await?;
         let changed = id.clone();
         let render = move |outcome: &CommandOutcome| {
@@ -130,7 +132,7 @@ impl PromptRequest {
 pub(super) async fn extend(kind: PromptKind, face: Face, id: Ids<String>, request: Request) -> HandlerResult {
     let prompt = PromptRequest::read(kind, face, id, request).await?;
     let ExtendPrompt { seconds } = accept::body(&prompt.body)?;
-    let command = Command::ExtendPrompt { kind, id: prompt.id.clone(), seconds, by: prompt.by() };
+    let command = Command::ExtendPrompt { kind, id: prompt.id(), seconds, by: prompt.by() };
     prompt.submit(command).await
 }
 
@@ -142,7 +144,7 @@ pub(super) async fn resolve_approval(face: Face, id: Ids<String>, request: Reque
         may_reach(&prompt, scope).await?;
     }
     let command = Command::ResolveApproval {
-        approval_id: prompt.id.clone(),
+        approval_id: prompt.id(),
         approve: request.decision == Verdict::Approve,
         by: prompt.by(),
         comment: accept::text("comment", request.comment)?,
@@ -156,7 +158,7 @@ pub(super) async fn answer_clarification(face: Face, id: Ids<String>, request: R
     let request: AnswerClarification = accept::body(&prompt.body)?;
     prompt.check_shown(request.shown_digest).await?;
     let command = Command::AnswerClarification {
-        clarification_id: prompt.id.clone(),
+        clarification_id: prompt.id(),
         response: accept::response(request.response.get())?,
         by: prompt.by(),
         blocks: None,
@@ -170,7 +172,7 @@ pub(super) async fn acknowledge_handoff(face: Face, id: Ids<String>, request: Re
     let request: AcknowledgeHandoff = accept::body_or_default(&prompt.body)?;
     let comment = accept::text("comment", request.comment)?;
     prompt.check_shown(request.shown_digest).await?;
-    let command = Command::AcknowledgeHandoff { handoff_id: prompt.id.clone(), by: prompt.by(), comment };
+    let command = Command::AcknowledgeHandoff { handoff_id: prompt.id(), by: prompt.by(), comment };
     prompt.submit(command).await
 }
 
@@ -179,7 +181,7 @@ pub(super) async fn reject_handoff(face: Face, id: Ids<String>, request: Request
     let request: RejectHandoff = accept::body_or_default(&prompt.body)?;
     let reason = accept::text("reason", request.reason)?;
     prompt.check_shown(request.shown_digest).await?;
-    let command = Command::RejectHandoff { handoff_id: prompt.id.clone(), by: prompt.by(), reason };
+    let command = Command::RejectHandoff { handoff_id: prompt.id(), by: prompt.by(), reason };
     prompt.submit(command).await
 }
 
