@@ -6,6 +6,7 @@
 pub(crate) mod allowances;
 pub(crate) mod artifact_rows;
 pub(crate) mod deleted_artifacts;
+mod earlier;
 pub(crate) mod fold;
 pub(crate) mod handle;
 mod missing;
@@ -37,7 +38,7 @@ pub use profiles::{
     AgentOption, Capabilities, Choice, ChosenWorkspace, OptionKind, OptionTarget, Profile, Profiles,
     ToolInfo, ToolRef,
 };
-pub use prompt_rows::{ApprovalRow, ClarificationRow, HandoffRow};
+pub use prompt_rows::{ApprovalRow, ClarificationRow, HandoffRow, PromptRow};
 pub use rebuild::check;
 pub use run_config::{
     Attachment, ClientTool, FileCall, FilesFrom, Purpose, RunConfig, RunConfigChange, SpawnedBy,

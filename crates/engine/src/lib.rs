@@ -32,8 +32,9 @@ pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attachment, Budget, Capabilities,
     CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, ErasureRecord, FileCall,
     FilesFrom, FoundArtifact, HandoffRow, ListPage, ListQuery, OptionKind, OptionTarget, Overrides, Pin,
-    Profile, Profiles, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow, Setup, SetupRow,
-    SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue, tombstones,
+    Profile, Profiles, PromptRow, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow, Setup,
+    SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue,
+    tombstones,
 };
 pub use engine::{Engine, EngineInstance, RequestContext};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, RunOwner, Scope, Unacceptable};
@@ -50,8 +51,7 @@ pub use work::{
     WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
-    ArtifactInput, ArtifactQuota, ArtifactReceipt, BatchId, CommandOutcome, EndedRun, IdempotencyKey,
-    InFlight, KeyedReply, NewFork, NewRun, NewSetup, NewTask, OutputInLog, PatchTarget, Pruned, RenderReply,
-    RequestResult, RequestState, ResumeFrom, RunReply, SEAL_KEY_BYTES, StoredResponse, SupersededRun,
-    TaskChange, Upload, UserMessage, WriteHandle,
+    ArtifactInput, ArtifactQuota, ArtifactReceipt, BatchId, EndedRun, IdempotencyKey, InFlight, NewFork,
+    NewRun, NewSetup, NewTask, OutputInLog, PatchTarget, Pruned, RequestResult, RequestState, ResumeFrom,
+    RunReply, SEAL_KEY_BYTES, StoredResponse, SupersededRun, TaskChange, Upload, UserMessage, WriteHandle,
 };

@@ -124,7 +124,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D
 }
 
 /// The common fields of prompt rows.
-pub(crate) trait PromptRow: Serialize + DeserializeOwned {
+pub trait PromptRow: Serialize + DeserializeOwned {
     const KIND: PromptKind;
 
     fn id(&self) -> &ForeignId;

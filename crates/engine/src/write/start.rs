@@ -127,11 +127,7 @@ impl WriteHandle {
             texts.event(event, !redaction.redactor.is_off(), &redaction.redactor);
         }
         rows.extend(fold.rows(&state));
-        rows.extend(
-            idempotency
-                .into_iter()
-                .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Run(run))),
-        );
+        rows.extend(self.result_rows(idempotency, RequestResult::Run(run)));
         if let Some(task) = new.task {
             rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
             rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));

@@ -8,12 +8,9 @@ use recount_run::{CancelledBy, Command};
 
 use crate::boxed;
 use crate::write::handle::WriteHandle;
-use crate::write::request::{CommandWithRows, SideOutcome, SubmitWithRows};
+use crate::write::request::{CommandWithRows, KeyEvent, SideOutcome, SubmitWithRows};
 use crate::write::start::Started;
-use crate::{
-    CommandOutcome, Error, IdempotencyKey, KeyedReply, ListQuery, NewRun, Overrides, Receipt, SetupRow,
-    StoredResponse, limits,
-};
+use crate::{Error, IdempotencyKey, ListQuery, NewRun, Overrides, Receipt, SetupRow, limits};
 
 /// A message that starts a run.
 #[derive(Debug, Clone)]
@@ -131,7 +128,7 @@ impl WriteHandle {
             let secrets = overrides.secrets.values().cloned().collect();
             let with = CommandWithRows {
                 rows,
-                idempotency: idempotency.cloned(),
+                idempotency: idempotency.cloned().map(|key| (key, KeyEvent::Continuation)),
                 secrets,
                 ..CommandWithRows::default()
             };
@@ -144,18 +141,18 @@ impl WriteHandle {
         Err(Error::too_many_at_once(&format!("the session {session}")))
     }
 
-    /// Submits a command for a request with a key. Returns the response if it was stored with the command's events;
-    /// `None` if there was nothing to write, or if the response is too large.
+    /// Submits a command for a request with a key. Returns the last event of the run then, which the key stores.
     #[boxed]
     pub async fn submit_keyed(
         &self,
         run: RunId,
         command: Command,
-        reply: KeyedReply<CommandOutcome>,
-    ) -> Result<Option<StoredResponse>, Error> {
-        let with = CommandWithRows { reply: Some(reply), ..CommandWithRows::default() };
+        idempotency: IdempotencyKey,
+    ) -> Result<Option<u64>, Error> {
+        let idempotency = Some((idempotency, KeyEvent::Last));
+        let with = CommandWithRows { idempotency, ..CommandWithRows::default() };
         match self.submit_with_rows(run, command, with).await? {
-            SideOutcome::Written { kept, .. } => Ok(kept),
+            SideOutcome::Written { last_sequence, .. } => Ok(Some(last_sequence)),
             SideOutcome::Stale | SideOutcome::Ended => Ok(None),
         }
     }

@@ -289,7 +289,9 @@ impl Writer {
             PendingReply::Report(to, own) => to.reply(own),
             PendingReply::Tick(to, own) => to.reply(own),
             PendingReply::SubmitWithRows(to, own) => to.reply(own.map(|own| match own {
-                SideReply::Written(kept) => SideOutcome::Written { own: landed, started, kept },
+                SideReply::Written(last_sequence) => {
+                    SideOutcome::Written { own: landed, started, last_sequence }
+                }
                 SideReply::Ended => SideOutcome::Ended,
             })),
             PendingReply::Prune(to, own) => to.reply(own.map(|own| Pruned { receipt: landed, ..own })),

@@ -10,7 +10,6 @@ use recount_event::Code;
 use super::caller::Face;
 use crate::accept;
 use crate::error::Refusal;
-use crate::project::TurnId;
 
 const REPLAYED: &str = "idempotency-replayed";
 
@@ -39,8 +38,9 @@ impl IdempotentRequest {
         };
         let (under_way, created) = match face.engine.write().claim_request(&idempotency).await? {
             RequestState::New(under_way) => (Some(under_way), None),
-            RequestState::Unanswered(under_way, created) => (Some(under_way), Some(created)),
-            RequestState::Answered(answer) => (None, answer.location.as_deref().and_then(turn_of)),
+            RequestState::Executed(under_way, created) => (Some(under_way), Some(created)),
+            // Of an earlier release, and only for late answers: their turn is looked up again.
+            RequestState::Answered(_) => (None, None),
             RequestState::KeyReused => {
                 let detail = format!("the key {key:?} was already used with another body; send a new key");
                 return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
@@ -52,12 +52,6 @@ impl IdempotentRequest {
         };
         Ok(IdempotentRequest { idempotency: Some(idempotency), created, _under_way: under_way })
     }
-}
-
-/// The turn of a late answer, as [`TurnSetup::remember`](super::turn_setup::TurnSetup::remember) stores it.
-fn turn_of(location: &str) -> Option<RequestResult> {
-    let turn: TurnId = location.parse().ok()?;
-    Some(RequestResult::ChangedAt(turn.run, turn.opening))
 }
 
 /// Marks a response as a replay.

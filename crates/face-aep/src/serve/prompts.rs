@@ -8,13 +8,13 @@ use recount_api::reply::{self, One};
 use recount_api::request::{
     AcknowledgeHandoff, AnswerClarification, ExtendPrompt, RejectHandoff, ResolveApproval, Verdict,
 };
-use recount_engine::{ApprovalRow, ClarificationRow, CommandOutcome, Error, HandoffRow};
+use recount_engine::{ApprovalRow, ClarificationRow, Error, HandoffRow, PromptRow};
 use recount_event::family::approval::AllowanceScope;
-use recount_event::{Code, ForeignId, Json, RunId, SessionId};
+use recount_event::{Code, ForeignId, RunId, SessionId};
 use recount_run::{Command, PromptKind};
 
 use super::Face;
-use super::http::{HandlerResult, Ids, Query, body_bytes, json, page, written};
+use super::http::{HandlerResult, Ids, Query, body_bytes, json, page};
 use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -86,12 +86,8 @@ async fn approval_row(face: &Face, id: &ForeignId) -> Result<ApprovalRow, Refusa
     found(face, PromptKind::Approval, id, row, run_of_approval).await
 }
 
-fn one_approval(row: ApprovalRow) -> One<reply::Approval> {
-    One::new("approval", project::approval(row))
-}
-
 fn shown_approval(row: ApprovalRow) -> Response {
-    json(StatusCode::OK, &one_approval(row))
+    json(StatusCode::OK, &One::new("approval", project::approval(row)))
 }
 
 pub(super) async fn get_approval(face: Face, Ids(id): Ids<String>) -> HandlerResult {
@@ -122,11 +118,7 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
         comment: accept::text("comment", request.comment)?,
         remember: request.remember,
     };
-    let id = approval_id.clone();
-    let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = idempotent.submit(&face, run, command, word).await? {
-        return Ok(answer);
-    }
+    idempotent.submit(&face, run, command).await?;
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
 }
 
@@ -142,17 +134,29 @@ async fn extension(
     Ok(Command::ExtendPrompt { kind, id: id.clone(), seconds, by: face.caller.name.clone() })
 }
 
+/// Moves a deadline. Returns the prompt after that for a request with a key; otherwise the caller reads it.
+async fn extend<T: PromptRow>(
+    face: &Face,
+    idempotent: IdempotentRequest,
+    run: RunId,
+    id: &ForeignId,
+    command: Command,
+) -> Result<Option<T>, Refusal> {
+    match idempotent.submit(face, run, command).await? {
+        Some((run, sequence)) => Ok(face.engine.catalogue().prompt_at(run, sequence, id).await?),
+        None => Ok(None),
+    }
+}
+
 pub(super) async fn extend_approval(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
     let idempotent = IdempotentRequest::of(&request);
     let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
     let row = approval_row(&face, &approval_id).await?;
     let command = extension(&face, PromptKind::Approval, &approval_id, request).await?;
-    let id = approval_id.clone();
-    let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
-        return Ok(answer);
+    match extend(&face, idempotent, row.run_id, &approval_id, command).await? {
+        Some(extended) => Ok(shown_approval(extended)),
+        None => Ok(shown_approval(approval_row(&face, &approval_id).await?)),
     }
-    Ok(shown_approval(approval_row(&face, &approval_id).await?))
 }
 
 /// Whether the caller may do everything that an allowance of this scope covers, granted in a run of this session.
@@ -200,12 +204,8 @@ async fn clarification_row(face: &Face, id: &ForeignId) -> Result<ClarificationR
     found(face, PromptKind::Clarification, id, row, run_of_clarification).await
 }
 
-fn one_clarification(row: ClarificationRow) -> One<reply::Clarification> {
-    One::new("clarification", project::clarification(row))
-}
-
 fn shown_clarification(row: ClarificationRow) -> Response {
-    json(StatusCode::OK, &one_clarification(row))
+    json(StatusCode::OK, &One::new("clarification", project::clarification(row)))
 }
 
 pub(super) async fn get_clarification(face: Face, Ids(id): Ids<String>) -> HandlerResult {
@@ -233,13 +233,7 @@ pub(super) async fn answer_clarification(
         blocks: None,
         config: None,
     };
-    let id = clarification_id.clone();
-    let word = move |left: &CommandOutcome| {
-        left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
-    };
-    if let Some(answer) = idempotent.submit(&face, run, command, word).await? {
-        return Ok(answer);
-    }
+    idempotent.submit(&face, run, command).await?;
     Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
 }
 
@@ -252,14 +246,10 @@ pub(super) async fn extend_clarification(
     let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
     let row = clarification_row(&face, &clarification_id).await?;
     let command = extension(&face, PromptKind::Clarification, &clarification_id, request).await?;
-    let id = clarification_id.clone();
-    let word = move |left: &CommandOutcome| {
-        left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
-    };
-    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
-        return Ok(answer);
+    match extend(&face, idempotent, row.run_id, &clarification_id, command).await? {
+        Some(extended) => Ok(shown_clarification(extended)),
+        None => Ok(shown_clarification(clarification_row(&face, &clarification_id).await?)),
     }
-    Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
 }
 
 // ---- handoffs ----------------------------------------------------------------------------------
@@ -281,14 +271,9 @@ async fn handoff_row(face: &Face, id: &ForeignId) -> Result<HandoffRow, Refusal>
     found(face, PromptKind::Handoff, id, row, run_of_handoff).await
 }
 
-fn one_handoff(row: HandoffRow, packed: Option<Json>) -> One<reply::Handoff> {
-    One::new("handoff", project::single_handoff(row, packed))
-}
-
-async fn shown_handoff(face: &Face, id: &ForeignId) -> HandlerResult {
-    let row = handoff_row(face, id).await?;
+async fn shown_handoff(face: &Face, row: HandoffRow) -> HandlerResult {
     let packed = face.engine.read().handoff_context(&row).await?;
-    Ok(json(StatusCode::OK, &one_handoff(row, packed)))
+    Ok(json(StatusCode::OK, &One::new("handoff", project::single_handoff(row, packed))))
 }
 
 /// Answers a handoff, and returns it with the answer.
@@ -300,23 +285,18 @@ async fn settle_handoff(
     shown: Option<String>,
 ) -> HandlerResult {
     let row = handoff_row(face, id).await?;
-    let (run, packed) = (row.run_id, face.engine.read().handoff_context(&row).await?);
+    let run = row.run_id;
     if shown.is_some() {
-        let now = project::single_handoff(row, packed.clone()).shown_digest;
-        check_shown(PromptKind::Handoff, id, now, shown)?;
+        let packed = face.engine.read().handoff_context(&row).await?;
+        check_shown(PromptKind::Handoff, id, project::single_handoff(row, packed).shown_digest, shown)?;
     }
-    let settled = id.clone();
-    let word = move |left: &CommandOutcome| {
-        left.handoff(settled.as_str()).map(|row| written(&one_handoff(row, packed)))
-    };
-    match idempotent.submit(face, run, command, word).await? {
-        Some(answer) => Ok(answer),
-        None => shown_handoff(face, id).await,
-    }
+    idempotent.submit(face, run, command).await?;
+    shown_handoff(face, handoff_row(face, id).await?).await
 }
 
 pub(super) async fn get_handoff(face: Face, Ids(id): Ids<String>) -> HandlerResult {
-    shown_handoff(&face, &accept::prompt_id(PromptKind::Handoff, &id)?).await
+    let id = accept::prompt_id(PromptKind::Handoff, &id)?;
+    shown_handoff(&face, handoff_row(&face, &id).await?).await
 }
 
 pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
@@ -346,7 +326,10 @@ pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Re
 pub(super) async fn extend_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
     let idempotent = IdempotentRequest::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
-    handoff_row(&face, &handoff_id).await?;
+    let row = handoff_row(&face, &handoff_id).await?;
     let command = extension(&face, PromptKind::Handoff, &handoff_id, request).await?;
-    settle_handoff(&face, &handoff_id, idempotent, command, None).await
+    match extend(&face, idempotent, row.run_id, &handoff_id, command).await? {
+        Some(extended) => shown_handoff(&face, extended).await,
+        None => shown_handoff(&face, handoff_row(&face, &handoff_id).await?).await,
+    }
 }

@@ -43,7 +43,7 @@ pub(super) async fn upload_artifact(face: Face, request: Request) -> HandlerResu
         Some(created) => shown(&face, created.artifact()?).await?,
         None => keep(&face, upload, Some(&keyed.once)).await?,
     };
-    keyed.answer(&face.engine, response).await
+    Ok(keyed.marked(response))
 }
 
 /// Reads the uploaded file from the body or from a form.
