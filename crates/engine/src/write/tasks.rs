@@ -58,7 +58,7 @@ impl WriteHandle {
                         (row.budget_micros_usd, row.budget_tokens);
                 }
                 let new = NewRun { queued, task: Some(task), session: None, resumed_from: None };
-                let (run, _) = self.queue(new, rows, idempotency).await?;
+                let (run, _) = self.queue(None, new, rows, idempotency).await?;
                 Ok((row, Some(run)))
             }
             None => {

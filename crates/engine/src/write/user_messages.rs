@@ -7,9 +7,9 @@ use recount_log::RowPut;
 use recount_run::{CancelledBy, Command};
 
 use crate::boxed;
+use crate::write::commit::CommitFailure;
 use crate::write::handle::WriteHandle;
 use crate::write::request::{CommandWithRows, KeyEvent, SideOutcome, SubmitWithRows};
-use crate::write::start::Started;
 use crate::{Error, IdempotencyKey, ListQuery, NewRun, Overrides, Receipt, SetupRow, limits};
 
 /// A message that starts a run.
@@ -64,12 +64,13 @@ impl WriteHandle {
             rows.extend(self.charge(&mut new).await?);
             self.afford(&new)?;
             let redaction = self.redaction_with_secrets(session, before.as_ref(), &overrides.secrets).await?;
-            let start = self.prepare(new, rows, idempotency, redaction)?;
+            let start = self.prepare(None, new, rows, idempotency, redaction)?;
             let run = start.run;
             let Some(superseded) = &supersedes else {
-                match self.begin(start).await? {
-                    Started::Here(receipt) => return Ok((run, receipt)),
-                    Started::Stale => before = None,
+                match self.begin(start).await {
+                    Ok(receipt) => return Ok((run, receipt)),
+                    Err(CommitFailure::Stale) => before = None,
+                    Err(CommitFailure::Refused(error)) => return Err(error),
                 }
                 continue;
             };
