@@ -13,7 +13,7 @@ use crate::ground::{journal, rows};
 use crate::{Error, RunRow};
 
 impl CatalogueHandle {
-    /// A run after the event at `sequence`, or when it was queued. `None` if its events were pruned or erased.
+    /// A run after the event at `sequence`, or when it was queued; as it is now if its events were pruned.
     #[boxed]
     pub async fn run_at(&self, run: RunId, sequence: Option<u64>) -> Result<Option<RunRow>, Error> {
         let (store, stream) = (self.ground().store(), journal::stream_of(run));
@@ -33,7 +33,10 @@ impl CatalogueHandle {
             }
         })
         .await?;
-        Ok(state.filter(is_whole).map(|state| run_row(&state, &state.summary(), &recorder)))
+        match state.filter(is_whole) {
+            Some(state) => Ok(Some(run_row(&state, &state.summary(), &recorder))),
+            None => self.run(run).await,
+        }
     }
 
     /// A prompt of a run after the event at `sequence`. `None` if the run's events were pruned or erased.

@@ -38,6 +38,16 @@ impl IdempotencyKey {
     }
 }
 
+/// The digest of several texts. Different lists have different digests.
+pub fn digest_of(texts: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
 /// A response as earlier releases stored it. It is returned until its key expires, and not written any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredResponse {
@@ -219,5 +229,40 @@ pub struct InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.requests.lock().remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_lists_of_texts_have_different_digests() {
+        let lists: [&[&str]; 5] = [&["a", "b"], &["ab", ""], &["", "ab"], &["a", "b", ""], &["b", "a"]];
+        let digests: HashSet<String> = lists.iter().map(|list| digest_of(list)).collect();
+        assert_eq!(digests.len(), lists.len());
+    }
+
+    #[test]
+    fn results_are_stored_as_text() {
+        let run: RunId = "run_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
+        for (result, text) in [
+            (RequestResult::Run(run), "run_01JZZZZZZZZZZZZZZZZZZZZZZZ"),
+            (RequestResult::ChangedAt(run, 7), "run_01JZZZZZZZZZZZZZZZZZZZZZZZ/7"),
+            (
+                RequestResult::PrunedRun { run, first_sequence: 7, events: 3 },
+                "run_01JZZZZZZZZZZZZZZZZZZZZZZZ/7/3",
+            ),
+            (RequestResult::Pruned { runs: 2, events: 9 }, "2/9"),
+            (RequestResult::Swept { runs: 2, events: 9, more: 1, damaged: 4 }, "2/9/1/4"),
+        ] {
+            assert_eq!(String::from(result.clone()), text);
+            assert_eq!(RequestResult::try_from(text.to_owned()), Ok(result));
+        }
+        for bad in
+            ["", "7", "/", "2/", "2/9/1", "2/9/1/4/5", "run_1/7", "run_01JZZZZZZZZZZZZZZZZZZZZZZZ/7/3/1"]
+        {
+            assert!(RequestResult::try_from(bad.to_owned()).is_err(), "{bad:?}");
+        }
     }
 }

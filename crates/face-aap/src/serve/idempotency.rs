@@ -4,7 +4,7 @@
 
 use ::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
-use recount_engine::{IdempotencyKey, InFlight, RequestResult, RequestState};
+use recount_engine::{IdempotencyKey, InFlight, RequestResult, RequestState, digest_of};
 use recount_event::Code;
 
 use super::caller::Face;
@@ -33,7 +33,7 @@ impl IdempotentRequest {
         let Some(key) = accept::idempotency_key(headers)? else { return Ok(IdempotentRequest::default()) };
         let path = uri.path().trim_end_matches('/');
         let idempotency = IdempotencyKey {
-            key: named(&["aap", &face.caller.id, path, key]),
+            key: digest_of(&["aap", &face.caller.id, path, key]),
             body: blake3::hash(bytes).to_hex().to_string(),
         };
         let (under_way, created) = match face.engine.write().claim_request(&idempotency).await? {
@@ -58,14 +58,4 @@ impl IdempotentRequest {
 pub(super) fn replayed(mut response: Response) -> Response {
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     response
-}
-
-/// Combines several texts into one of bounded length. Different lists give different texts.
-fn named(texts: &[&str]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for text in texts {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    }
-    hasher.finalize().to_hex().to_string()
 }

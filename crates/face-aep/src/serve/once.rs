@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
 use recount_engine::{
     Caller, Engine, IdempotencyKey, InFlight, RequestContext, RequestResult, RequestState, StoredResponse,
+    digest_of,
 };
 use recount_event::{Code, RunId};
 use recount_run::Command;
@@ -83,26 +84,20 @@ pub(super) struct KeyedRequest {
     _under_way: InFlight,
 }
 
-/// The state of a key.
-pub(super) enum KeyFound {
-    ToDo(Box<KeyedRequest>),
-    /// The response that an earlier release stored.
-    Answered(Response),
-}
-
-/// Looks up a key. The path and the digest of the body distinguish requests.
+/// Looks up a key. The path and the digest of the body distinguish requests. The inner error is the response that an
+/// earlier release stored.
 pub(super) async fn look_up(
     (engine, caller): (&Engine, &Caller),
     (method, path): (&str, &str),
     key: &HeaderValue,
     digest: String,
-) -> Result<KeyFound, Refusal> {
+) -> Result<Result<KeyedRequest, Response>, Refusal> {
     let key = accept::idempotency_key(key)?;
-    let once = IdempotencyKey { key: named(&[&caller.id, method, path, key]), body: digest };
+    let once = IdempotencyKey { key: digest_of(&[&caller.id, method, path, key]), body: digest };
     let (under_way, created) = match engine.write().claim_request(&once).await? {
         RequestState::New(under_way) => (under_way, None),
         RequestState::Executed(under_way, created) => (under_way, Some(created)),
-        RequestState::Answered(answer) => return Ok(KeyFound::Answered(replayed(response_of(answer)))),
+        RequestState::Answered(answer) => return Ok(Err(replayed(response_of(answer)))),
         RequestState::KeyReused => {
             let detail = format!("the key {key:?} was already used with another body; send a new key");
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
@@ -112,7 +107,7 @@ pub(super) async fn look_up(
             return Err(Refusal::new(Code::IdempotencyInProgress, detail));
         }
     };
-    Ok(KeyFound::ToDo(Box::new(KeyedRequest { once, created, _under_way: under_way })))
+    Ok(Ok(KeyedRequest { once, created, _under_way: under_way }))
 }
 
 impl KeyedRequest {
@@ -136,24 +131,14 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
     let bytes = body_bytes(copy, limits::BODY_BYTES_MAX).await?;
     let digest = blake3::hash(&bytes).to_hex().to_string();
     let keyed = match look_up((&engine, &caller), (method, &path), key, digest).await? {
-        KeyFound::ToDo(keyed) => keyed,
-        KeyFound::Answered(answer) => return Ok(answer),
+        Ok(keyed) => keyed,
+        Err(stored) => return Ok(stored),
     };
     let mut request = Request::from_parts(parts, Body::from(bytes));
     let (once, created) = (Some(keyed.once.clone()), keyed.created.clone());
     request.extensions_mut().insert(IdempotentRequest { once, created });
     let response = next.run(request).await;
     Ok(keyed.marked(response))
-}
-
-/// Combines several texts into one of bounded length. Different lists give different texts.
-pub(super) fn named(texts: &[&str]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for text in texts {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    }
-    hasher.finalize().to_hex().to_string()
 }
 
 fn replayed(mut response: Response) -> Response {
@@ -169,18 +154,4 @@ fn response_of(answer: StoredResponse) -> Response {
         headers.insert(header::LOCATION, location);
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn no_two_lists_of_texts_share_a_name() {
-        let lists: [&[&str]; 5] = [&["a", "b"], &["ab", ""], &["", "ab"], &["a", "b", ""], &["b", "a"]];
-        let names: HashSet<String> = lists.iter().map(|list| named(list)).collect();
-        assert_eq!(names.len(), lists.len());
-    }
 }

@@ -55,16 +55,12 @@ pub(super) async fn show_created_run(face: &Face, created: &RequestResult) -> Ha
 }
 
 async fn created_run(face: &Face, run: RunId) -> HandlerResult {
-    let reply = run_at(face, run, None).await?;
-    Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
-}
-
-/// A run after one of its events, or when it was queued. As it is now if these events were pruned.
-async fn run_at(face: &Face, run: RunId, sequence: Option<u64>) -> Result<reply::Run, Refusal> {
-    match face.engine.catalogue().run_at(run, sequence).await? {
-        Some(row) if sequence.is_none() => Ok(project::run(row, false, Vec::new())),
-        Some(row) => shown(face, row).await,
-        None => show_run(face, run).await,
+    match face.engine.catalogue().run_at(run, None).await? {
+        Some(row) => {
+            let reply = project::run(row, false, Vec::new());
+            Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
+        }
+        None => Err(face.engine.catalogue().missing_run(run).await.into()),
     }
 }
 
@@ -194,8 +190,12 @@ async fn answer_cancel(face: &Face, run: RunId, request: Request) -> HandlerResu
     let idempotent = IdempotentRequest::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
-    let reply = match idempotent.submit(face, run, command).await? {
-        Some((run, sequence)) => run_at(face, run, Some(sequence)).await?,
+    let row = match idempotent.submit(face, run, command).await? {
+        Some((run, sequence)) => face.engine.catalogue().run_at(run, Some(sequence)).await?,
+        None => None,
+    };
+    let reply = match row {
+        Some(row) => shown(face, row).await?,
         None => show_run(face, run).await?,
     };
     Ok(json(StatusCode::OK, &One::new("run", reply)))

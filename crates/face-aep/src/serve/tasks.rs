@@ -71,20 +71,16 @@ async fn created_task(face: &Face, row: TaskRow, first: Option<RunId>) -> Handle
     Ok(created(&location, &One::new("task", task)))
 }
 
-/// A task after an event of its latest run then, or when that was queued. As it is now if these events were pruned.
+/// A task after an event of its latest run then, or when that was queued.
 async fn task_at(
     face: &Face,
     row: TaskRow,
     run: RunId,
     sequence: Option<u64>,
 ) -> Result<reply::Task, Refusal> {
-    match face.engine.catalogue().run_at(run, sequence).await? {
-        Some(latest) => {
-            let runs = face.engine.catalogue().count_task_runs_up_to(row.id, run).await?;
-            Ok(project::task(row, Some(latest), runs))
-        }
-        None => show_task(face, row).await,
-    }
+    let latest = face.engine.catalogue().run_at(run, sequence).await?;
+    let runs = face.engine.catalogue().count_task_runs_up_to(row.id, run).await?;
+    Ok(project::task(row, latest, runs))
 }
 
 pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
