@@ -6,6 +6,7 @@
 pub(crate) mod allowances;
 pub(crate) mod artifact_rows;
 pub(crate) mod deleted_artifacts;
+mod earlier;
 pub(crate) mod fold;
 pub(crate) mod handle;
 mod missing;

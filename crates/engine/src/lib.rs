@@ -51,8 +51,8 @@ pub use work::{
     WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
-    ArtifactInput, ArtifactQuota, ArtifactReceipt, BatchId, CommandOutcome, EndedRun, IdempotencyKey,
-    InFlight, KeyedReply, NewFork, NewRun, NewSetup, NewTask, OutputInLog, PatchTarget, Pruned, RenderReply,
-    RequestResult, RequestState, ResumeFrom, RunReply, SEAL_KEY_BYTES, StoredResponse, SupersededRun,
-    TaskChange, Upload, UserMessage, WriteHandle,
+    ArtifactInput, ArtifactQuota, ArtifactReceipt, BatchId, EndedRun, IdempotencyKey, InFlight, NewFork,
+    NewRun, NewSetup, NewTask, OutputInLog, PatchTarget, Pruned, RequestResult, RequestState, ResumeFrom,
+    RunReply, SEAL_KEY_BYTES, StoredResponse, SupersededRun, TaskChange, Upload, UserMessage, WriteHandle,
+    digest_of,
 };

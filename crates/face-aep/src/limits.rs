@@ -124,8 +124,5 @@ pub const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Characters of an `Idempotency-Key`; more is refused with `header_invalid`.
 pub const IDEMPOTENCY_KEY_MAX: usize = 255;
 
-/// A response that is stored for an idempotency key; of a larger one only the id of the created item is stored.
-pub const KEPT_ANSWER_BYTES_MAX: usize = 64 << 10;
-
 /// Characters of a client's `X-Request-Id`; a longer one is ignored.
 pub const REQUEST_ID_MAX: usize = 128;

@@ -19,7 +19,7 @@ use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::write::request::{Prune, PruneRows};
 use crate::write::row_deletions::delete_rows;
-use crate::{Error, IdempotencyKey, KeyedReply, Pin, Pruned, RequestResult, RunRow, limits};
+use crate::{Error, IdempotencyKey, Pin, Pruned, RequestResult, RunRow, limits};
 
 /// How much is stored. A limit that is not set prunes nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,6 +79,11 @@ impl SweepReport {
     fn so_far(self) -> RequestResult {
         RequestResult::Pruned { runs: self.runs, events: self.events }
     }
+
+    fn finished(self) -> RequestResult {
+        let SweepReport { runs, events, has_more, damaged } = self;
+        RequestResult::Swept { runs, events, more: u64::from(has_more), damaged }
+    }
 }
 
 impl Policy {
@@ -106,8 +111,7 @@ impl AdminHandle {
     /// Removes the events of an ended run before `before`, at most those before its ending.
     #[boxed]
     pub async fn prune(&self, run: RunId, before: Option<u64>, reason: &str) -> Result<Pruned, Error> {
-        let _turn = self.housekeeping.lock().await;
-        self.prune_in_turn(run, before, reason, None).await
+        self.prune_keyed(run, before, reason, None).await
     }
 
     /// What a prune would remove now. Changes nothing.
@@ -193,22 +197,24 @@ impl AdminHandle {
         })
     }
 
-    /// Prunes for a request with a key. The response is stored with the prune, unless there was nothing to prune.
+    /// The same for a request with a key.
     #[boxed]
     pub async fn prune_keyed(
         &self,
         run: RunId,
         before: Option<u64>,
         reason: &str,
-        reply: KeyedReply<Pruned>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Result<Pruned, Error> {
         let _turn = self.housekeeping.lock().await;
         let now_ms = self.ground().world.clock.now_ms();
-        let rows: PruneRows = Box::new(move |pruned| {
-            let result = RequestResult::ChangedAt(run, pruned.first_sequence);
-            reply.rows(now_ms, result, pruned).0
+        let rows = idempotency.cloned().map(|idempotency| -> PruneRows {
+            Box::new(move |pruned| {
+                let Pruned { first_sequence, events, .. } = *pruned;
+                idempotency.rows(now_ms, RequestResult::PrunedRun { run, first_sequence, events })
+            })
         });
-        self.prune_in_turn(run, before, reason, Some(rows)).await
+        self.prune_in_turn(run, before, reason, rows).await
     }
 
     async fn prune_in_turn(
@@ -239,7 +245,7 @@ impl AdminHandle {
     }
 
     /// The same for a request with a key. Each prune stores the progress, so that the request can be repeated after a
-    /// crash and continues.
+    /// crash and continues. The end is stored too, so that a finished one prunes nothing more.
     #[boxed]
     pub async fn sweep_keyed(
         &self,
@@ -248,8 +254,11 @@ impl AdminHandle {
         so_far: Option<&RequestResult>,
     ) -> Result<SweepReport, Error> {
         let mut swept = match so_far {
-            Some(RequestResult::Pruned { runs, events }) => {
-                SweepReport { runs: *runs, events: *events, ..SweepReport::default() }
+            Some(&RequestResult::Swept { runs, events, more, damaged }) => {
+                return Ok(SweepReport { runs, events, has_more: more > 0, damaged });
+            }
+            Some(&RequestResult::Pruned { runs, events }) => {
+                SweepReport { runs, events, ..SweepReport::default() }
             }
             None => SweepReport::default(),
             Some(other) => {
@@ -262,21 +271,32 @@ impl AdminHandle {
             return Ok(swept);
         }
         let _turn = self.housekeeping.lock().await;
+        self.sweep_runs(policy, idempotency, &mut swept).await?;
+        self.write().store_result(idempotency, swept.finished()).await?;
+        Ok(swept)
+    }
+
+    async fn sweep_runs(
+        &self,
+        policy: &Policy,
+        idempotency: Option<&IdempotencyKey>,
+        swept: &mut SweepReport,
+    ) -> Result<(), Error> {
         let mut after = None;
         loop {
             let oldest = self.ended_first(limits::SWEEP_RUNS_MAX, after).await?;
             let (count, events) = (oldest.len(), swept.events);
             after = oldest.last().copied();
             for run in oldest {
-                if !self.sweep_run(run, policy, idempotency, &mut swept).await? {
-                    return Ok(swept);
+                if !self.sweep_run(run, policy, idempotency, swept).await? {
+                    return Ok(());
                 }
             }
             let is_all = count < limits::SWEEP_RUNS_MAX;
             // If nothing was pruned, another sweep would select the same runs.
             if is_all || swept.events > events {
                 swept.has_more = !is_all;
-                return Ok(swept);
+                return Ok(());
             }
         }
     }
@@ -294,7 +314,7 @@ impl AdminHandle {
         let Some(reason) = policy.reason(now_ms, ended_ms, kept) else { return Ok(false) };
         let before = *swept;
         let rows = idempotency.cloned().map(|idempotency| -> PruneRows {
-            Box::new(move |pruned| idempotency.rows(now_ms, Some(before.with(pruned).so_far()), None))
+            Box::new(move |pruned| idempotency.rows(now_ms, before.with(pruned).so_far()))
         });
         match self.prune_in_turn(run, None, reason, rows).await {
             Ok(pruned) => *swept = swept.with(&pruned),

@@ -119,11 +119,6 @@ impl Fold {
             && next_deadline(state) == self.written_deadline
     }
 
-    /// The run row that [`Fold::rows`] returned last.
-    pub(crate) fn run(&self) -> Option<&RunRow> {
-        self.written_run.as_ref()
-    }
-
     /// Writes the run's own row if it has changed.
     fn run_row(&mut self, row: RunRow) {
         if self.written_run.as_ref() != Some(&row) {
@@ -193,7 +188,7 @@ pub(crate) fn next_deadline(state: &State) -> Option<u64> {
     recount_run::outstanding(state).timers.iter().map(|timer| timer.at_ms).min()
 }
 
-fn run_row(state: &State, summary: &Summary, recorder: &RecorderFields) -> RunRow {
+pub(crate) fn run_row(state: &State, summary: &Summary, recorder: &RecorderFields) -> RunRow {
     let pending = |kind: Option<PromptKind>| -> Vec<ForeignId> {
         let matching = summary.prompts.iter().filter(|prompt| kind.is_none_or(|kind| prompt.kind == kind));
         matching.map(|prompt| prompt.id.clone()).collect()

@@ -110,7 +110,14 @@ impl CatalogueHandle {
     /// The number of runs of a task, up to a limit.
     #[boxed]
     pub async fn count_task_runs(&self, task: TaskId) -> Result<u64, Error> {
-        self.count_runs_of(rows::TASK_RUNS, &rows::task_runs_prefix(task)).await
+        self.count_runs_of(rows::TASK_RUNS, &rows::task_runs_prefix(task), None).await
+    }
+
+    /// The same when this run was the newest.
+    #[boxed]
+    pub async fn count_task_runs_up_to(&self, task: TaskId, run: RunId) -> Result<u64, Error> {
+        let before = self.count_runs_of(rows::TASK_RUNS, &rows::task_runs_prefix(task), Some(run)).await?;
+        Ok(before.saturating_add(1).min(limits::LIST_SCAN_MAX as u64))
     }
 
     /// The runs of a session, newest first.
@@ -126,7 +133,7 @@ impl CatalogueHandle {
     /// The number of runs of a session, up to a limit.
     #[boxed]
     pub async fn count_session_runs(&self, session: SessionId) -> Result<u64, Error> {
-        self.count_runs_of(rows::SESSION_RUNS, &rows::session_runs_prefix(session)).await
+        self.count_runs_of(rows::SESSION_RUNS, &rows::session_runs_prefix(session), None).await
     }
 
     /// The runs that retry, resume or continue a run, newest first.
@@ -152,8 +159,9 @@ impl CatalogueHandle {
         Ok(ListPage { items, end })
     }
 
-    pub(crate) async fn count_runs_of(&self, index: &str, prefix: &str) -> Result<u64, Error> {
-        let query = ListQuery { limit: limits::LIST_SCAN_MAX, ..ListQuery::default() };
+    async fn count_runs_of(&self, index: &str, prefix: &str, before: Option<RunId>) -> Result<u64, Error> {
+        let after = before.map(|run| run.to_string());
+        let query = ListQuery { after, limit: limits::LIST_SCAN_MAX, status: None };
         let listed = self.list(index, prefix, &query, |(): &()| String::new()).await?;
         Ok(listed.items.len() as u64)
     }

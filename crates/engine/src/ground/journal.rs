@@ -18,15 +18,28 @@ pub(crate) async fn replay(
     stream: &StreamKey,
     mut each: impl FnMut(&Event),
 ) -> Result<Option<State>, Error> {
+    replay_until(store, stream, |event| {
+        each(event);
+        false
+    })
+    .await
+}
+
+/// The same up to and including the first event for which `is_last` returns true.
+pub(crate) async fn replay_until(
+    store: &dyn Store,
+    stream: &StreamKey,
+    mut is_last: impl FnMut(&Event) -> bool,
+) -> Result<Option<State>, Error> {
     let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
-    let mut state: Option<State> = None;
+    let mut replayed: Option<State> = None;
     let Some(tail) = store.end(stream).await? else { return Ok(None) };
     let first = tail.first_sequence;
     let mut next = first;
     loop {
         let page = store.read(stream, next, bound).await?;
         if page.is_empty() {
-            return Ok(state);
+            return Ok(replayed);
         }
         for record in page {
             let event = decode(&record.bytes, stream, next)?;
@@ -36,11 +49,13 @@ pub(crate) async fn replay(
                     event.sequence
                 )));
             }
-            let state = state.get_or_insert_with(|| {
+            let state = replayed.get_or_insert_with(|| {
                 State::beginning_at(first, event.run_id, event.task_id, event.session_id)
             });
             recount_run::apply(state, &event);
-            each(&event);
+            if is_last(&event) {
+                return Ok(replayed);
+            }
             next += 1;
         }
     }

@@ -21,6 +21,6 @@ impl WriteHandle {
         (queued.task_budget_micros_usd, queued.task_budget_tokens) =
             (row.budget_micros_usd, row.budget_tokens);
         let new = NewRun { queued, task: Some(row.id), session: None, resumed_from: None };
-        self.queue_as(Some(run), new, rows, None).await.map(drop)
+        self.queue(Some(run), new, rows, None).await.map(drop)
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Start with [`Commit::append`]. [`NotCommitted::meaning`] translates failed guards into errors.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use futures_util::future::Shared;
 use recount_event::{Code, Event, RunId};
@@ -33,8 +35,7 @@ struct RunEvents {
 }
 
 /// The location of the events of each run.
-#[derive(Debug, Clone)]
-pub(crate) struct CommitReceipt(Vec<(RunId, Receipt)>);
+pub(crate) type Receipts = BTreeMap<RunId, Receipt>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct NotCommitted {
@@ -44,7 +45,7 @@ pub(crate) struct NotCommitted {
 }
 
 /// The outcome of the commit that starts a run, for all who wait for it.
-pub(crate) type StartOutcome = Shared<Answer<CommitReceipt, NotCommitted>>;
+pub(crate) type StartOutcome = Shared<Answer<Receipts, NotCommitted>>;
 
 /// The error of a failed commit.
 #[derive(Debug)]
@@ -84,6 +85,11 @@ impl Commit {
         self.erased.push(run);
     }
 
+    /// Whether it has events of this run only.
+    pub(crate) fn is_only_of(&self, run: RunId) -> bool {
+        self.runs.iter().all(|events| events.run == run)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.rows.is_empty() && self.cuts.is_empty() && self.erased.is_empty()
     }
@@ -94,9 +100,9 @@ impl Commit {
         self,
         store: &dyn Store,
         look_again: impl Fn(RunId) + Send + 'static,
-    ) -> Answer<CommitReceipt, NotCommitted> {
+    ) -> Answer<Receipts, NotCommitted> {
         if self.is_empty() {
-            return Box::pin(std::future::ready(Ok(CommitReceipt(Vec::new()))));
+            return Box::pin(std::future::ready(Ok(Receipts::new())));
         }
         let firsts: Vec<(RunId, u64)> = self.runs.iter().map(|events| (events.run, events.first)).collect();
         let touched: Vec<RunId> = firsts.iter().map(|(run, _)| *run).chain(self.erased.clone()).collect();
@@ -127,7 +133,7 @@ impl Commit {
                         );
                         (run, receipt(landed))
                     });
-                    return Ok(CommitReceipt(landed.collect()));
+                    return Ok(landed.collect());
                 }
                 Err(error) => error,
             };
@@ -144,12 +150,6 @@ impl Commit {
             }
             Err(NotCommitted { error, is_certain })
         })
-    }
-}
-
-impl CommitReceipt {
-    pub(crate) fn of(&self, run: RunId) -> Option<Receipt> {
-        self.0.iter().find(|(other, _)| *other == run).map(|(_, receipt)| *receipt)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ground::context::Ground;
 use crate::read::publish::Publisher;
 use crate::write::admission::Admission;
 use crate::write::blobs::Blobs;
-use crate::write::commit::{Commit, CommitReceipt, NotCommitted};
+use crate::write::commit::{Commit, NotCommitted, Receipts};
 use crate::write::deadlines::Deadlines;
 use crate::write::idempotency::InFlightRequests;
 use crate::write::new_runs::NewRunCache;
@@ -68,7 +68,7 @@ impl WriteContext {
     }
 
     /// See [`Commit::append`].
-    pub(crate) fn commit(&self, commit: Commit) -> Answer<CommitReceipt, NotCommitted> {
+    pub(crate) fn commit(&self, commit: Commit) -> Answer<Receipts, NotCommitted> {
         let (deadlines, world) = (self.timers.clone(), self.ground.world.clone());
         commit.append(self.ground.store(), move |run| deadlines.look_again(run, &world))
     }

@@ -6,7 +6,7 @@ use recount_log::RowPut;
 use crate::write::commit::Commit;
 use crate::write::request::{Erase, Ingest, Job, Prune, ReplyTo, Report, Submit, SubmitWithRows, Tick};
 use crate::write::run_start::RunStart;
-use crate::{Error, Pruned, StoredResponse};
+use crate::{Error, Pruned};
 
 /// What a request adds to an append.
 #[derive(Default)]
@@ -71,7 +71,8 @@ pub(super) enum PendingReply {
 
 /// The reply to a command with rows.
 pub(super) enum SideReply {
-    Written(Option<StoredResponse>),
+    /// With the last event of the run.
+    Written(u64),
     /// The run has ended on its own.
     Ended,
 }

@@ -9,9 +9,11 @@ use crate::write::artifact_uses;
 use crate::write::contribution::{Contribution, EventRange, PendingReply, SideReply};
 use crate::write::ingest::{BatchDigest, BatchRecord, BatchStatus};
 use crate::write::loaded_run::LoadedRun;
-use crate::write::request::{CommandWithRows, Ingest, Report, Request, Submit, SubmitWithRows, Tick};
+use crate::write::request::{
+    CommandWithRows, Ingest, KeyEvent, Report, Request, Submit, SubmitWithRows, Tick,
+};
 use crate::write::writer::Writer;
-use crate::{CommandOutcome, Error, RequestResult};
+use crate::{Error, RequestResult};
 
 /// A contribution with the result for its reply; nothing is contributed with an error.
 fn split<T>(decided: Result<(Contribution, T), Error>) -> (Contribution, Result<T, Error>) {
@@ -118,7 +120,7 @@ impl Writer {
         command: Command,
         with: CommandWithRows,
     ) -> Result<(Contribution, SideReply), Error> {
-        let CommandWithRows { mut rows, successor, idempotency, secrets, reply, frees_space } = with;
+        let CommandWithRows { mut rows, successor, idempotency, secrets, frees_space } = with;
         if successor.is_some() && loaded.state.status() != Status::Waiting {
             if loaded.state.is_ended() {
                 return Ok((Contribution::default(), SideReply::Ended));
@@ -131,24 +133,20 @@ impl Writer {
         }
         loaded.redaction = loaded.redaction.with_secrets(&secrets);
         let events = self.command(loaded, command, self.stamp()).await?;
-        let now_ms = self.context.ground.world.clock.now_ms();
-        let continued = events.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_)));
-        if let (Some(idempotency), Some(continued)) = (idempotency, continued) {
-            let result = RequestResult::ChangedAt(self.run, continued.sequence);
-            rows.extend(idempotency.rows(now_ms, Some(result), None));
-        }
-        rows.extend(loaded.fold.rows(&loaded.state));
-        let mut kept = None;
-        if let (Some(reply), Some(last), Some(run)) = (reply, events.last(), loaded.fold.run()) {
-            let result = RequestResult::ChangedAt(self.run, last.sequence);
-            let outcome = CommandOutcome::of(run.clone(), &rows);
-            let (reply_rows, response) = reply.rows(now_ms, result, &outcome);
-            rows.extend(reply_rows);
-            kept = response;
+        let last_sequence = loaded.state.next_sequence().saturating_sub(1);
+        if let Some((idempotency, key_event)) = idempotency {
+            let continues = |event: &&Event| matches!(event.payload(), Payload::RunContinued(_));
+            let sequence = match key_event {
+                KeyEvent::Continuation => events.iter().find(continues).map(|event| event.sequence),
+                KeyEvent::Last => Some(last_sequence),
+            };
+            let now_ms = self.context.ground.world.clock.now_ms();
+            let result = sequence.map(|sequence| RequestResult::ChangedAt(self.run, sequence));
+            rows.extend(result.into_iter().flat_map(|result| idempotency.rows(now_ms, result)));
         }
         let mut contribution = self.contribution(loaded, events).await;
         contribution.rows.append(&mut rows);
-        Ok((Contribution { successor, frees_space, ..contribution }, SideReply::Written(kept)))
+        Ok((Contribution { successor, frees_space, ..contribution }, SideReply::Written(last_sequence)))
     }
 
     /// Checks a command and applies its events to the state in memory.

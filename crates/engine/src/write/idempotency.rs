@@ -1,21 +1,20 @@
 //! Idempotency keys: the result of a request is stored under a key of the client, so that a repeated request is not
 //! executed again.
 //!
-//! The append that executes a request also stores its result, so that no crash can separate them. If the response
-//! depends on that append alone, it is stored there too ([`KeyedReply`]), otherwise later. It must not depend on HTTP
-//! headers; the face chooses what a response contains.
+//! The append that executes a request also stores its result, so that no crash can separate them. A result refers to what
+//! was created or to the event that changed a run; the face renders the response again from it. It must not know
+//! responses or HTTP headers.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use recount_event::{ForeignId, RunId, SessionId, TaskId};
 use recount_log::{Guard, RowPut};
-use recount_run::PromptKind;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::artifact_rows::ARTIFACT_PREFIX;
 use crate::ground::rows;
-use crate::{Error, PromptRow, RunRow, limits};
+use crate::{Error, limits};
 
 /// The idempotency key of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,15 +27,10 @@ pub struct IdempotencyKey {
 
 impl IdempotencyKey {
     /// The rows that store the result.
-    pub(crate) fn rows(
-        &self,
-        now_ms: u64,
-        result: Option<RequestResult>,
-        answer: Option<StoredResponse>,
-    ) -> Vec<RowPut> {
+    pub(crate) fn rows(&self, now_ms: u64, result: RequestResult) -> Vec<RowPut> {
         let life = u64::try_from(limits::IDEMPOTENCY_KEY_LIFE.as_millis()).unwrap_or(u64::MAX);
         let until_ms = now_ms.saturating_add(life);
-        let row = IdempotencyRow { body: self.body.clone(), until_ms, result, answer };
+        let row = IdempotencyRow { body: self.body.clone(), until_ms, result: Some(result), answer: None };
         vec![
             rows::put(rows::IDEMPOTENCY_KEYS, self.key.as_str(), Guard::Any, &row),
             rows::put(rows::IDEMPOTENCY_KEYS_DUE, rows::due_key(until_ms, &self.key), Guard::Any, &self.key),
@@ -44,7 +38,17 @@ impl IdempotencyKey {
     }
 }
 
-/// The response of a request.
+/// The digest of several texts. Different lists have different digests.
+pub fn digest_of(texts: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// A response as earlier releases stored it. It is returned until its key expires, and not written any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredResponse {
     pub status: u16,
@@ -52,55 +56,6 @@ pub struct StoredResponse {
     pub location: Option<String>,
     /// JSON.
     pub body: String,
-}
-
-/// Renders the response from the outcome.
-pub type RenderReply<T> = Box<dyn FnOnce(&T) -> Option<StoredResponse> + Send>;
-
-/// A request with a key, and its response. It is rendered before the append, so that it is durable together with its
-/// outcome.
-pub struct KeyedReply<T> {
-    pub idempotency: IdempotencyKey,
-    /// Returns `None` if the response is too large to store: then only the result is stored.
-    pub render: RenderReply<T>,
-}
-
-impl<T> KeyedReply<T> {
-    /// The rows for the append of the request, and the response in them. `result` is the result for a repeated request
-    /// without a stored response.
-    pub(crate) fn rows(
-        self,
-        now_ms: u64,
-        result: RequestResult,
-        outcome: &T,
-    ) -> (Vec<RowPut>, Option<StoredResponse>) {
-        let answer = (self.render)(outcome);
-        (self.idempotency.rows(now_ms, Some(result), answer.clone()), answer)
-    }
-}
-
-/// The outcome of a command: the run, and the settled prompts.
-pub struct CommandOutcome {
-    run: RunRow,
-    rows: Vec<RowPut>,
-}
-
-impl CommandOutcome {
-    /// Uses the rows of the append with the command's events.
-    pub(crate) fn of(run: RunRow, rows: &[RowPut]) -> Self {
-        CommandOutcome { run, rows: rows.to_vec() }
-    }
-
-    pub fn run(&self) -> &RunRow {
-        &self.run
-    }
-
-    pub fn prompt(&self, kind: PromptKind, id: &str) -> Option<PromptRow> {
-        let space = rows::prompts(kind).each;
-        let written =
-            self.rows.iter().filter(|put| &*put.space == space).filter_map(|put| put.value.as_ref());
-        written.filter_map(|value| PromptRow::parse(kind, value).ok()).find(|row| **row.id() == *id)
-    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -122,12 +77,25 @@ pub enum RequestResult {
     Session(SessionId),
     /// An upload.
     Artifact(ForeignId),
-    /// `RUN/SEQUENCE`: the run was changed by this event.
+    /// `RUN/SEQUENCE`: the run was changed, and this was its last event then.
     ChangedAt(RunId, u64),
-    /// `RUNS/EVENTS`: the progress of a prune.
+    /// `RUN/FIRST/EVENTS`: so many events before the first one were pruned.
+    PrunedRun {
+        run: RunId,
+        first_sequence: u64,
+        events: u64,
+    },
+    /// `RUNS/EVENTS`: the progress of a prune by policy.
     Pruned {
         runs: u64,
         events: u64,
+    },
+    /// `RUNS/EVENTS/MORE/DAMAGED`: a prune by policy has finished; more than 0 if another one may find more.
+    Swept {
+        runs: u64,
+        events: u64,
+        more: u64,
+        damaged: u64,
     },
 }
 
@@ -174,7 +142,13 @@ impl From<RequestResult> for String {
             RequestResult::Session(session) => session.to_string(),
             RequestResult::Artifact(artifact) => artifact.to_string(),
             RequestResult::ChangedAt(run, sequence) => format!("{run}/{sequence}"),
+            RequestResult::PrunedRun { run, first_sequence, events } => {
+                format!("{run}/{first_sequence}/{events}")
+            }
             RequestResult::Pruned { runs, events } => format!("{runs}/{events}"),
+            RequestResult::Swept { runs, events, more, damaged } => {
+                format!("{runs}/{events}/{more}/{damaged}")
+            }
         }
     }
 }
@@ -184,15 +158,7 @@ impl TryFrom<String> for RequestResult {
 
     fn try_from(text: String) -> Result<RequestResult, String> {
         let result = match text.split_once('/') {
-            Some((run, sequence)) if run.starts_with(RunId::PREFIX) => run
-                .parse()
-                .ok()
-                .zip(sequence.parse().ok())
-                .map(|(run, sequence)| RequestResult::ChangedAt(run, sequence)),
-            Some((runs, events)) => {
-                let numbers = runs.parse().ok().zip(events.parse().ok());
-                numbers.map(|(runs, events)| RequestResult::Pruned { runs, events })
-            }
+            Some((item, numbers)) => with_numbers(item, numbers),
             None => (text.parse().map(RequestResult::Run))
                 .or_else(|_| text.parse().map(RequestResult::Task))
                 .or_else(|_| text.parse().map(RequestResult::Session))
@@ -200,6 +166,18 @@ impl TryFrom<String> for RequestResult {
                 .or_else(|| ForeignId::parse(&text).ok().filter(is_artifact).map(RequestResult::Artifact)),
         };
         result.ok_or_else(|| format!("{text:?} is not the result of a request"))
+    }
+}
+
+fn with_numbers(item: &str, numbers: &str) -> Option<RequestResult> {
+    let numbers: Vec<u64> = numbers.split('/').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    let (run, runs) = (item.parse().ok(), item.parse().ok());
+    match *numbers {
+        [sequence] if run.is_some() => run.map(|run| RequestResult::ChangedAt(run, sequence)),
+        [first_sequence, events] => run.map(|run| RequestResult::PrunedRun { run, first_sequence, events }),
+        [events] => runs.map(|runs| RequestResult::Pruned { runs, events }),
+        [events, more, damaged] => runs.map(|runs| RequestResult::Swept { runs, events, more, damaged }),
+        _ => None,
     }
 }
 
@@ -212,9 +190,9 @@ fn is_artifact(id: &ForeignId) -> bool {
 pub enum RequestState {
     /// Not executed before. No other request can claim the key while this is held.
     New(InFlight),
-    /// Executed with this result, without a stored response.
-    Unanswered(InFlight, RequestResult),
-    /// The stored response.
+    /// Executed with this result.
+    Executed(InFlight, RequestResult),
+    /// Executed by an earlier release, which stored the response.
     Answered(StoredResponse),
     /// The key was used with another body.
     KeyReused,
@@ -251,5 +229,40 @@ pub struct InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.requests.lock().remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_lists_of_texts_have_different_digests() {
+        let lists: [&[&str]; 5] = [&["a", "b"], &["ab", ""], &["", "ab"], &["a", "b", ""], &["b", "a"]];
+        let digests: HashSet<String> = lists.iter().map(|list| digest_of(list)).collect();
+        assert_eq!(digests.len(), lists.len());
+    }
+
+    #[test]
+    fn results_are_stored_as_text() {
+        let run: RunId = "run_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
+        for (result, text) in [
+            (RequestResult::Run(run), "run_01JZZZZZZZZZZZZZZZZZZZZZZZ"),
+            (RequestResult::ChangedAt(run, 7), "run_01JZZZZZZZZZZZZZZZZZZZZZZZ/7"),
+            (
+                RequestResult::PrunedRun { run, first_sequence: 7, events: 3 },
+                "run_01JZZZZZZZZZZZZZZZZZZZZZZZ/7/3",
+            ),
+            (RequestResult::Pruned { runs: 2, events: 9 }, "2/9"),
+            (RequestResult::Swept { runs: 2, events: 9, more: 1, damaged: 4 }, "2/9/1/4"),
+        ] {
+            assert_eq!(String::from(result.clone()), text);
+            assert_eq!(RequestResult::try_from(text.to_owned()), Ok(result));
+        }
+        for bad in
+            ["", "7", "/", "2/", "2/9/1", "2/9/1/4/5", "run_1/7", "run_01JZZZZZZZZZZZZZZZZZZZZZZZ/7/3/1"]
+        {
+            assert!(RequestResult::try_from(bad.to_owned()).is_err(), "{bad:?}");
+        }
     }
 }

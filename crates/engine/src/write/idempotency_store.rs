@@ -1,4 +1,4 @@
-//! Claims idempotency keys, stores responses and deletes expired keys. The stored data are in
+//! Claims idempotency keys, stores results and deletes expired keys. The stored data are in
 //! [`idempotency`](crate::write::idempotency).
 
 use recount_log::{Append, Guard, ReadResult as _, RowPut, RowRange};
@@ -10,7 +10,7 @@ use crate::ground::rows;
 use crate::ground::rows::deletion;
 use crate::write::handle::WriteHandle;
 use crate::write::idempotency::IdempotencyRow;
-use crate::{Error, IdempotencyKey, RequestResult, RequestState, StoredResponse, limits};
+use crate::{Error, IdempotencyKey, RequestResult, RequestState, limits};
 
 impl WriteHandle {
     /// Claims the key of a request, or returns its state. Also deletes some expired keys.
@@ -32,31 +32,32 @@ impl WriteHandle {
             None => RequestState::New(in_flight),
             Some(row) if row.body != idempotency.body => RequestState::KeyReused,
             Some(IdempotencyRow { answer: Some(answer), .. }) => RequestState::Answered(answer),
-            Some(IdempotencyRow { result: Some(result), .. }) => RequestState::Unanswered(in_flight, result),
+            Some(IdempotencyRow { result: Some(result), .. }) => RequestState::Executed(in_flight, result),
             Some(_) => RequestState::New(in_flight),
         })
     }
 
-    /// The rows that store the result of a request, for the same append.
-    pub(crate) fn result_rows(&self, idempotency: &IdempotencyKey, result: RequestResult) -> Vec<RowPut> {
-        self.idempotency_rows(idempotency, Some(result), None)
+    /// The rows that store the result of a request with a key, for the same append.
+    pub(crate) fn result_rows(
+        &self,
+        idempotency: Option<&IdempotencyKey>,
+        result: RequestResult,
+    ) -> Vec<RowPut> {
+        let now_ms = self.ground().world.clock.now_ms();
+        idempotency.map(|idempotency| idempotency.rows(now_ms, result)).unwrap_or_default()
     }
 
-    /// Stores a response.
+    /// Stores the result of a request that appends nothing itself.
     #[boxed]
-    pub async fn store_response(
+    pub async fn store_result(
         &self,
-        idempotency: &IdempotencyKey,
-        answer: StoredResponse,
+        idempotency: Option<&IdempotencyKey>,
+        result: RequestResult,
     ) -> Result<(), Error> {
-        // The result is kept longer than the response: see `delete_stored_responses`.
-        let now = self.ground().world.clock.now_ms();
-        let row: Option<IdempotencyRow> =
-            self.catalogue().row(rows::IDEMPOTENCY_KEYS, &idempotency.key).await?;
-        let result =
-            row.filter(|row| row.until_ms > now && row.body == idempotency.body).and_then(|row| row.result);
-        let rows = self.idempotency_rows(idempotency, result, Some(answer));
-        self.ground().store().append(Append { rows, ..Append::default() }).await?;
+        let rows = self.result_rows(idempotency, result);
+        if !rows.is_empty() {
+            self.ground().store().append(Append { rows, ..Append::default() }).await?;
+        }
         Ok(())
     }
 
@@ -68,17 +69,7 @@ impl WriteHandle {
         Ok(())
     }
 
-    fn idempotency_rows(
-        &self,
-        idempotency: &IdempotencyKey,
-        result: Option<RequestResult>,
-        answer: Option<StoredResponse>,
-    ) -> Vec<RowPut> {
-        idempotency.rows(self.ground().world.clock.now_ms(), result, answer)
-    }
-
-    /// Deletes stored responses but not results, because a response may contain erased data. A repeated request gets
-    /// a new response.
+    /// Deletes responses that earlier releases stored, because they may contain erased data. Results stay.
     pub(crate) async fn delete_stored_responses(&self) -> Result<(), Error> {
         let mut pages = RowPages::new(self.ground().store(), rows::IDEMPOTENCY_KEYS, limits::PAGE_EVENTS);
         while let Some(page) = pages.next().await? {

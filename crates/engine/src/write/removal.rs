@@ -97,7 +97,8 @@ impl Writer {
         let events = recount_run::decide(&loaded.state, command, self.stamp())?;
         if events.is_empty() {
             let pruned = Pruned { first_sequence: first_kept, events: 0, receipt: None };
-            return Ok((Contribution::default(), pruned));
+            let rows = with.map(|with| with(&pruned)).unwrap_or_default();
+            return Ok((Contribution { rows, ..Contribution::default() }, pruned));
         }
         let pruned =
             Pruned { first_sequence: plan.keep_from, events: plan.keep_from - first_kept, receipt: None };

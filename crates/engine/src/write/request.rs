@@ -7,7 +7,7 @@ use recount_run::Command;
 use tokio::sync::oneshot;
 
 use crate::write::run_start::RunStart;
-use crate::{BatchId, CommandOutcome, Error, IdempotencyKey, KeyedReply, Receipt, StoredResponse};
+use crate::{BatchId, Error, IdempotencyKey, Receipt};
 
 /// A kind of request to a writer.
 pub(crate) trait Job: Send + Sized + 'static {
@@ -58,14 +58,20 @@ pub(crate) struct CommandWithRows {
     pub(crate) rows: Vec<RowPut>,
     /// A run of the same session. The command ends the previous one, which must be waiting.
     pub(crate) successor: Option<RunStart>,
-    /// The key of the request, stored with the event that continues the run.
-    pub(crate) idempotency: Option<IdempotencyKey>,
+    /// The key of the request, and the event that it stores.
+    pub(crate) idempotency: Option<(IdempotencyKey, KeyEvent)>,
     /// Values of secret options in the rows: masked from this command on.
     pub(crate) secrets: Vec<String>,
-    /// The key of the request, stored with its response.
-    pub(crate) reply: Option<KeyedReply<CommandOutcome>>,
     /// Whether the command is part of a deletion, which must work on a full disk.
     pub(crate) frees_space: bool,
+}
+
+/// The event that the key of a request stores.
+pub(crate) enum KeyEvent {
+    /// The one that continues the run. Nothing is stored if the run does not continue.
+    Continuation,
+    /// The last event of the run after the command.
+    Last,
 }
 
 /// The outcome of such a command.
@@ -75,8 +81,8 @@ pub(crate) enum SideOutcome {
         own: Option<Receipt>,
         /// The receipt of the successor's start.
         started: Option<Receipt>,
-        /// The response that was stored with the events.
-        kept: Option<StoredResponse>,
+        /// The last event of the run after the command.
+        last_sequence: u64,
     },
     /// Another client changed a row meanwhile, and nothing was written: read it again.
     Stale,

@@ -1,9 +1,10 @@
 //! A run that is about to start: its first events and rows, for an append of their own or together with the end of
-//! another run. [`RunStartGuard`] does what follows. Start with [`RunStart`].
+//! another run. Start with [`RunStart`] and [`WriteContext::commit_with_start`].
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use recount_event::family::run::Driver;
 use recount_event::{Event, RunId};
 use recount_log::RowPut;
@@ -12,7 +13,7 @@ use recount_run::State;
 use crate::catalogue::fold::Fold;
 use crate::ground::journal;
 use crate::read::live::List;
-use crate::write::commit::{Commit, StartOutcome};
+use crate::write::commit::{Commit, NotCommitted, Receipts, StartOutcome};
 use crate::write::context::WriteContext;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::new_runs::WorkerStart;
@@ -41,39 +42,57 @@ impl RunStart {
     }
 }
 
+impl WriteContext {
+    /// Commits, and assigns the run that starts in the append, if any, to a worker.
+    pub(super) async fn commit_with_start(
+        &self,
+        commit: Commit,
+        start: Option<RunStart>,
+    ) -> Result<Receipts, NotCommitted> {
+        let Some(start) = start else { return self.commit(commit).await };
+        let mut guard = RunStartGuard::of(self, &start);
+        let is_alone = commit.is_only_of(start.run);
+        let outcome = self.commit(commit).shared();
+        let mut start = Some(start);
+        // The append is queued from here on, and later appends of the run follow it. So a worker may start at once,
+        // and its first report shares the disk write. If the append ends another run, the worker has to see that.
+        if is_alone {
+            start.take().into_iter().for_each(|start| guard.hand_over(start, Some(outcome.clone())));
+        }
+        let landed = outcome.await;
+        match &landed {
+            Ok(_) => {
+                guard.is_known = true;
+                start.into_iter().for_each(|start| guard.hand_over(start, None));
+            }
+            // The worker learns it from the outcome.
+            Err(failed) if failed.is_certain => {
+                guard.is_known = true;
+                self.fresh.forget(guard.run);
+                self.fresh.forget_latest_runs();
+            }
+            Err(_) => {}
+        }
+        landed
+    }
+}
+
 /// Assigns a started run to a worker, or schedules a check if the outcome is unknown. So a cancelled caller leaves no
 /// run that waits forever.
-pub(crate) struct RunStartGuard<'a> {
+struct RunStartGuard<'a> {
     context: &'a WriteContext,
     run: RunId,
     /// Created before the append, to receive it. `None` if runs are not executed here.
     list: Option<Arc<List>>,
     /// Whether the outcome is known.
-    pub(crate) is_known: bool,
+    is_known: bool,
 }
 
 impl<'a> RunStartGuard<'a> {
-    pub(crate) fn of(context: &'a WriteContext, start: &RunStart) -> Self {
+    fn of(context: &'a WriteContext, start: &RunStart) -> Self {
         let is_ours = start.state.driver() == Driver::Own && context.admission.get().is_some();
         let list = is_ours.then(|| context.publisher.run(&journal::stream_of(start.run)));
         RunStartGuard { context, run: start.run, list, is_known: false }
-    }
-
-    pub(crate) fn happened(mut self, start: RunStart) {
-        self.is_known = true;
-        self.hand_over(start, None);
-    }
-
-    /// Assigns the run to a worker while its append is queued.
-    pub(super) fn hand_over_early(&mut self, start: RunStart, outcome: StartOutcome) {
-        self.hand_over(start, Some(outcome));
-    }
-
-    /// The start was refused. The worker learns it from the outcome.
-    pub(super) fn failed(&mut self) {
-        self.is_known = true;
-        self.context.fresh.forget(self.run);
-        self.context.fresh.forget_latest_runs();
     }
 
     fn hand_over(&mut self, start: RunStart, outcome: Option<StartOutcome>) {

@@ -29,11 +29,7 @@ impl WriteHandle {
         let title = title.map(|title| self.redactor().text(&title).into_owned());
         let row = SessionRow { id: session, title, created_at: time::format_ms(stamp.now_ms) };
         let mut rows = vec![rows::put(rows::SESSIONS, rows::tenant_key(session), Guard::Absent, &row)];
-        rows.extend(
-            idempotency
-                .into_iter()
-                .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Session(session))),
-        );
+        rows.extend(self.result_rows(idempotency, RequestResult::Session(session)));
         self.ground().store().append(Append { rows, ..Append::default() }).await?;
         self.context.session_copies.insert(session, None);
         Ok(row)

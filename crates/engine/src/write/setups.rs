@@ -66,11 +66,7 @@ impl WriteHandle {
         fits("the configuration of the session", puts.iter().map(bytes_of).max(), limits::SETUP_BYTES_MAX)?;
         puts.extend(seed);
         puts.extend(self.sealed_options(session, &new.secrets)?);
-        puts.extend(
-            idempotency
-                .into_iter()
-                .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Session(session))),
-        );
+        puts.extend(self.result_rows(idempotency, RequestResult::Session(session)));
         self.ground().store().append(Append { rows: puts, ..Append::default() }).await?;
         if !new.secrets.is_empty() {
             self.context.session_redactions.keep(session, rows::FIRST_VERSION, redaction);

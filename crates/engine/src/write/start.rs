@@ -2,7 +2,6 @@
 //! [`WriteHandle::create_run`].
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use recount_event::family::run::Driver;
 use recount_event::{Payload, RunId};
 use recount_log::{Guard, RowPut};
@@ -16,28 +15,12 @@ use crate::write::commit::{Commit, CommitFailure};
 use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
-use crate::write::run_start::{RunStart, RunStartGuard};
+use crate::write::run_start::RunStart;
 use crate::{Error, IdempotencyKey, NewRun, Receipt, RequestResult, limits};
 
-/// The result of a start.
-pub(crate) enum Started {
-    Here(Receipt),
-    /// A row has changed since it was read: read it again.
-    Stale,
-}
-
 impl WriteHandle {
+    /// Starts a run, with this id if given.
     pub(crate) async fn queue(
-        &self,
-        new: NewRun,
-        rows: Vec<RowPut>,
-        idempotency: Option<&IdempotencyKey>,
-    ) -> Result<(RunId, Receipt), Error> {
-        self.queue_as(None, new, rows, idempotency).await
-    }
-
-    /// The same with a given id.
-    pub(crate) async fn queue_as(
         &self,
         id: Option<RunId>,
         mut new: NewRun,
@@ -57,11 +40,15 @@ impl WriteHandle {
                 Some(session) => self.context.redaction_in(session).await?,
                 None => self.context.redaction.clone(),
             };
-            let start = self.prepare_as(id, new, rows, idempotency, redaction)?;
+            let start = self.prepare(id, new, rows, idempotency, redaction)?;
             let run = start.run;
-            if let Started::Here(receipt) = self.begin(start).await? {
-                session.into_iter().for_each(forget_copy);
-                return Ok((run, receipt));
+            match self.begin(start).await {
+                Ok(receipt) => {
+                    session.into_iter().for_each(forget_copy);
+                    return Ok((run, receipt));
+                }
+                Err(CommitFailure::Stale) => {}
+                Err(CommitFailure::Refused(error)) => return Err(error),
             }
         }
         Err(Error::too_many_at_once("the task"))
@@ -90,16 +77,6 @@ impl WriteHandle {
     /// Prepares the start of a run. Writes nothing.
     pub(crate) fn prepare(
         &self,
-        new: NewRun,
-        rows: Vec<RowPut>,
-        idempotency: Option<&IdempotencyKey>,
-        redaction: Redaction,
-    ) -> Result<RunStart, Error> {
-        self.prepare_as(None, new, rows, idempotency, redaction)
-    }
-
-    fn prepare_as(
-        &self,
         id: Option<RunId>,
         new: NewRun,
         mut rows: Vec<RowPut>,
@@ -127,11 +104,7 @@ impl WriteHandle {
             texts.event(event, !redaction.redactor.is_off(), &redaction.redactor);
         }
         rows.extend(fold.rows(&state));
-        rows.extend(
-            idempotency
-                .into_iter()
-                .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Run(run))),
-        );
+        rows.extend(self.result_rows(idempotency, RequestResult::Run(run)));
         if let Some(task) = new.task {
             rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
             rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));
@@ -149,30 +122,13 @@ impl WriteHandle {
     }
 
     /// Appends the start, and assigns the run to a worker.
-    pub(crate) async fn begin(&self, mut start: RunStart) -> Result<Started, Error> {
+    pub(crate) async fn begin(&self, mut start: RunStart) -> Result<Receipt, CommitFailure> {
         let run = start.run;
-        let mut guard = RunStartGuard::of(&self.context, &start);
         let mut commit = Commit::default();
         commit.rows = start.add_to(&mut commit);
-        // The append is queued from here on, and later appends of the run follow it. So a worker may start at once,
-        // and its first report shares the disk write.
-        let outcome = self.context.commit(commit).shared();
-        guard.hand_over_early(start, outcome.clone());
-        let landed = match outcome.await {
-            Ok(landed) => landed,
-            Err(failed) => {
-                if failed.is_certain {
-                    guard.failed();
-                }
-                return match failed.meaning(run) {
-                    CommitFailure::Stale => Ok(Started::Stale),
-                    CommitFailure::Refused(error) => Err(error),
-                };
-            }
-        };
-        let receipt = landed.of(run).ok_or_else(|| Error::bug("an append of one run landed in none"))?;
-        guard.is_known = true;
-        Ok(Started::Here(receipt))
+        let landed = self.context.commit_with_start(commit, Some(start)).await;
+        let landed = landed.map_err(|failed| failed.meaning(run))?.remove(&run);
+        landed.ok_or_else(|| CommitFailure::Refused(Error::bug("an append of one run landed in none")))
     }
 }
 
@@ -200,6 +156,6 @@ impl WriteHandle {
         {
             return Err(self.catalogue().missing_session(session).await);
         }
-        self.queue(new, Vec::new(), idempotency).await
+        self.queue(None, new, Vec::new(), idempotency).await
     }
 }

@@ -41,7 +41,7 @@ impl WriteHandle {
         self.create_task_keyed(NewTask { title, ..NewTask::default() }, first_run, None).await
     }
 
-    /// The same with a budget, for a request with an idempotency key.
+    /// The same with a budget, for a request with an idempotency key. It stores the first run, or a task without runs.
     #[boxed]
     pub async fn create_task_keyed(
         &self,
@@ -51,11 +51,6 @@ impl WriteHandle {
     ) -> Result<(TaskRow, Option<RunId>), Error> {
         let (row, mut rows) = self.new_task(new);
         let task = row.id;
-        rows.extend(
-            idempotency
-                .into_iter()
-                .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Task(task))),
-        );
         match first_run {
             Some(mut queued) => {
                 if queued.driver == Driver::Own {
@@ -63,10 +58,11 @@ impl WriteHandle {
                         (row.budget_micros_usd, row.budget_tokens);
                 }
                 let new = NewRun { queued, task: Some(task), session: None, resumed_from: None };
-                let (run, _) = self.queue(new, rows, None).await?;
+                let (run, _) = self.queue(None, new, rows, idempotency).await?;
                 Ok((row, Some(run)))
             }
             None => {
+                rows.extend(self.result_rows(idempotency, RequestResult::Task(task)));
                 let append = Append { rows, ..Append::default() };
                 self.ground().store().append(append).await?;
                 Ok((row, None))

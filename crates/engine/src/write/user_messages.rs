@@ -7,13 +7,10 @@ use recount_log::RowPut;
 use recount_run::{CancelledBy, Command};
 
 use crate::boxed;
+use crate::write::commit::CommitFailure;
 use crate::write::handle::WriteHandle;
-use crate::write::request::{CommandWithRows, SideOutcome, SubmitWithRows};
-use crate::write::start::Started;
-use crate::{
-    CommandOutcome, Error, IdempotencyKey, KeyedReply, ListQuery, NewRun, Overrides, Receipt, SetupRow,
-    StoredResponse, limits,
-};
+use crate::write::request::{CommandWithRows, KeyEvent, SideOutcome, SubmitWithRows};
+use crate::{Error, IdempotencyKey, ListQuery, NewRun, Overrides, Receipt, SetupRow, limits};
 
 /// A message that starts a run.
 #[derive(Debug, Clone)]
@@ -67,12 +64,13 @@ impl WriteHandle {
             rows.extend(self.charge(&mut new).await?);
             self.afford(&new)?;
             let redaction = self.redaction_with_secrets(session, before.as_ref(), &overrides.secrets).await?;
-            let start = self.prepare(new, rows, idempotency, redaction)?;
+            let start = self.prepare(None, new, rows, idempotency, redaction)?;
             let run = start.run;
             let Some(superseded) = &supersedes else {
-                match self.begin(start).await? {
-                    Started::Here(receipt) => return Ok((run, receipt)),
-                    Started::Stale => before = None,
+                match self.begin(start).await {
+                    Ok(receipt) => return Ok((run, receipt)),
+                    Err(CommitFailure::Stale) => before = None,
+                    Err(CommitFailure::Refused(error)) => return Err(error),
                 }
                 continue;
             };
@@ -131,7 +129,7 @@ impl WriteHandle {
             let secrets = overrides.secrets.values().cloned().collect();
             let with = CommandWithRows {
                 rows,
-                idempotency: idempotency.cloned(),
+                idempotency: idempotency.cloned().map(|key| (key, KeyEvent::Continuation)),
                 secrets,
                 ..CommandWithRows::default()
             };
@@ -144,18 +142,18 @@ impl WriteHandle {
         Err(Error::too_many_at_once(&format!("the session {session}")))
     }
 
-    /// Submits a command for a request with a key. Returns the response if it was stored with the command's events;
-    /// `None` if there was nothing to write, or if the response is too large.
+    /// Submits a command for a request with a key. Returns the last event of the run then, which the key stores.
     #[boxed]
     pub async fn submit_keyed(
         &self,
         run: RunId,
         command: Command,
-        reply: KeyedReply<CommandOutcome>,
-    ) -> Result<Option<StoredResponse>, Error> {
-        let with = CommandWithRows { reply: Some(reply), ..CommandWithRows::default() };
+        idempotency: IdempotencyKey,
+    ) -> Result<Option<u64>, Error> {
+        let idempotency = Some((idempotency, KeyEvent::Last));
+        let with = CommandWithRows { idempotency, ..CommandWithRows::default() };
         match self.submit_with_rows(run, command, with).await? {
-            SideOutcome::Written { kept, .. } => Ok(kept),
+            SideOutcome::Written { last_sequence, .. } => Ok(Some(last_sequence)),
             SideOutcome::Stale | SideOutcome::Ended => Ok(None),
         }
     }

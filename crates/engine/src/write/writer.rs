@@ -30,7 +30,7 @@ use crate::write::ingest::Producers;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::texts::Texts;
 use crate::write::request::{Erase, Request, SideOutcome};
-use crate::write::run_start::{RunStart, RunStartGuard};
+use crate::write::run_start::RunStart;
 use crate::{Error, Failure, Pruned, Receipt, limits};
 
 pub(crate) struct Writer {
@@ -186,21 +186,17 @@ impl Writer {
         let Batch { mut commit, removal, mut successor, waiting, has_tick, .. } = batch;
         let named = blobs::named(&commit.rows);
         let context = self.context.clone();
-        let mut start = None;
+        let successor_run = successor.as_ref().map(|successor| successor.run);
         if let Some(successor) = &mut successor {
-            start = Some(RunStartGuard::of(&context, successor));
             let beginning = successor.add_to(&mut commit);
             match self.combined_rows(std::mem::take(&mut commit.rows), beginning).await {
                 Ok(rows) => commit.rows = rows,
                 Err(error) => return waiting.into_iter().for_each(|reply| reply.fail(&error, false)),
             }
         }
-        let landed = match context.commit(commit).await {
+        let landed = match context.commit_with_start(commit, successor).await {
             Ok(landed) => landed,
             Err(failed) => {
-                if let Some(start) = &mut start {
-                    start.is_known = failed.is_certain;
-                }
                 if loaded.is_some_and(|loaded| loaded.state.driver() != Driver::Own) {
                     // They were held for this append only. An own run retries with its stored bytes.
                     context.blobs.named(Some(self.run), named);
@@ -216,14 +212,11 @@ impl Writer {
         if let Some(loaded) = loaded {
             self.settle(loaded, had_ended, has_tick);
         }
-        let started = successor.as_ref().and_then(|successor| landed.of(successor.run));
-        if let (Some(start), Some(successor)) = (start, successor) {
-            start.happened(successor);
-        }
+        let started = successor_run.and_then(|run| landed.get(&run).copied());
         if let Some(removal) = removal {
             self.removed(removal).await;
         }
-        let own = landed.of(self.run);
+        let own = landed.get(&self.run).copied();
         for reply in waiting {
             self.answer(reply, own, started).await;
         }
@@ -289,7 +282,9 @@ impl Writer {
             PendingReply::Report(to, own) => to.reply(own),
             PendingReply::Tick(to, own) => to.reply(own),
             PendingReply::SubmitWithRows(to, own) => to.reply(own.map(|own| match own {
-                SideReply::Written(kept) => SideOutcome::Written { own: landed, started, kept },
+                SideReply::Written(last_sequence) => {
+                    SideOutcome::Written { own: landed, started, last_sequence }
+                }
                 SideReply::Ended => SideOutcome::Ended,
             })),
             PendingReply::Prune(to, own) => to.reply(own.map(|own| Pruned { receipt: landed, ..own })),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use recount_engine::{IdempotencyKey, KeyedReply};
+use recount_engine::IdempotencyKey;
 use recount_event::Code;
 use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
@@ -132,8 +132,7 @@ async fn an_append_with_unknown_outcome_is_read_again_on_every_path() {
                 "command" => scene.engine.write().submit(run, cancel()).await.is_err(),
                 "keyed" => {
                     let idempotency = IdempotencyKey { key: "k".into(), body: "b".into() };
-                    let reply = KeyedReply { idempotency, render: Box::new(|_| None) };
-                    scene.engine.write().submit_keyed(run, cancel(), reply).await.is_err()
+                    scene.engine.write().submit_keyed(run, cancel(), idempotency).await.is_err()
                 }
                 "deletion" => scene.engine.admin().delete_task(task, "ann").await.is_err(),
                 "prune" => scene.engine.admin().prune(run, None, "operator").await.is_err(),

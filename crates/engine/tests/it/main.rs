@@ -11,6 +11,7 @@ mod damaged_records;
 mod deleted_artifacts;
 mod delivery;
 mod dispatch;
+mod earlier;
 mod erasure;
 mod events;
 mod faults;

@@ -118,7 +118,7 @@ async fn a_message_starts_a_run_and_its_overrides_persist() {
     assert_eq!((receipt.first_sequence, receipt.last_sequence), (0, 0));
     assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), Some(run));
     assert_eq!(saved_overrides(&scene, session).await, (Some("Dutch".into()), "second".into()));
-    let recount_engine::RequestState::Unanswered(_, result) =
+    let recount_engine::RequestState::Executed(_, result) =
         scene.engine.write().claim_request(&idempotency).await.unwrap()
     else {
         panic!("the run was created")
@@ -287,7 +287,7 @@ async fn a_failed_answer_does_not_change_the_setup() {
         // The result is stored in the same append, or not at all.
         let state = scene.engine.write().claim_request(&idempotency).await.unwrap();
         let result =
-            if let recount_engine::RequestState::Unanswered(_, result) = state { Some(result) } else { None };
+            if let recount_engine::RequestState::Executed(_, result) = state { Some(result) } else { None };
         let sequence = scene.types(run).await.len() as u64 - 1;
         assert_eq!(result, happens.then_some(RequestResult::ChangedAt(run, sequence)));
         let is_continued = scene.types(run).await.last().unwrap() == "run.continued";

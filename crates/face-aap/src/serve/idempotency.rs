@@ -4,13 +4,12 @@
 
 use ::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
-use recount_engine::{IdempotencyKey, InFlight, RequestResult, RequestState};
+use recount_engine::{IdempotencyKey, InFlight, RequestResult, RequestState, digest_of};
 use recount_event::Code;
 
 use super::caller::Face;
 use crate::accept;
 use crate::error::Refusal;
-use crate::project::TurnId;
 
 const REPLAYED: &str = "idempotency-replayed";
 
@@ -34,13 +33,14 @@ impl IdempotentRequest {
         let Some(key) = accept::idempotency_key(headers)? else { return Ok(IdempotentRequest::default()) };
         let path = uri.path().trim_end_matches('/');
         let idempotency = IdempotencyKey {
-            key: named(&["aap", &face.caller.id, path, key]),
+            key: digest_of(&["aap", &face.caller.id, path, key]),
             body: blake3::hash(bytes).to_hex().to_string(),
         };
         let (under_way, created) = match face.engine.write().claim_request(&idempotency).await? {
             RequestState::New(under_way) => (Some(under_way), None),
-            RequestState::Unanswered(under_way, created) => (Some(under_way), Some(created)),
-            RequestState::Answered(answer) => (None, answer.location.as_deref().and_then(turn_of)),
+            RequestState::Executed(under_way, created) => (Some(under_way), Some(created)),
+            // Of an earlier release, and only for late answers: their turn is looked up again.
+            RequestState::Answered(_) => (None, None),
             RequestState::KeyReused => {
                 let detail = format!("the key {key:?} was already used with another body; send a new key");
                 return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
@@ -54,24 +54,8 @@ impl IdempotentRequest {
     }
 }
 
-/// The turn of a late answer, as [`TurnSetup::remember`](super::turn_setup::TurnSetup::remember) stores it.
-fn turn_of(location: &str) -> Option<RequestResult> {
-    let turn: TurnId = location.parse().ok()?;
-    Some(RequestResult::ChangedAt(turn.run, turn.opening))
-}
-
 /// Marks a response as a replay.
 pub(super) fn replayed(mut response: Response) -> Response {
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     response
-}
-
-/// Combines several texts into one of bounded length. Different lists give different texts.
-fn named(texts: &[&str]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for text in texts {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    }
-    hasher.finalize().to_hex().to_string()
 }

@@ -1,6 +1,6 @@
 //! The parameters of a new turn. Start with [`TurnSetup`].
 
-use recount_engine::{Profile, Receipt, RunReply, SetupRow, StoredResponse};
+use recount_engine::{Profile, Receipt, RequestResult, RunReply, SetupRow};
 use recount_event::{RunId, SessionId};
 use recount_run::Command;
 
@@ -37,9 +37,10 @@ impl TurnSetup<'_> {
     /// Records the turn of a late answer, which appends nothing that could record it. If this fails, the turn is
     /// looked up again.
     pub(super) async fn remember(&self, turn: TurnId) {
-        let Some(idempotency) = &self.idempotent.idempotency else { return };
-        let answer = StoredResponse { status: 200, location: Some(turn.to_string()), body: String::new() };
-        if let Err(why) = self.face.engine.write().store_response(idempotency, answer).await {
+        let result = RequestResult::ChangedAt(turn.run, turn.opening);
+        let stored =
+            self.face.engine.write().store_result(self.idempotent.idempotency.as_ref(), result).await;
+        if let Err(why) = stored {
             tracing::warn!(
                 %turn,
                 %why,

@@ -87,7 +87,9 @@ fn earlier_turn(created: &RequestResult) -> Option<TurnId> {
         RequestResult::Task(_)
         | RequestResult::Session(_)
         | RequestResult::Artifact(_)
-        | RequestResult::Pruned { .. } => None,
+        | RequestResult::PrunedRun { .. }
+        | RequestResult::Pruned { .. }
+        | RequestResult::Swept { .. } => None,
     }
 }
 

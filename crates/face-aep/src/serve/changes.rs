@@ -4,11 +4,12 @@ use ::http::StatusCode;
 use axum::extract::Request;
 use recount_api::reply::{self, One};
 use recount_api::request::ApplyRun;
-use recount_engine::{ApplyTo, WorkspaceChanges};
+use recount_engine::{ApplyTo, RequestResult, WorkspaceChanges};
 use recount_event::RunId;
 
 use super::Face;
 use super::http::{HandlerResult, Ids, body_bytes, json};
+use super::once::IdempotentRequest;
 use crate::{accept, limits, project};
 
 pub(super) async fn get_run_changes(face: Face, Ids(run): Ids<String>) -> HandlerResult {
@@ -17,7 +18,11 @@ pub(super) async fn get_run_changes(face: Face, Ids(run): Ids<String>) -> Handle
 }
 
 pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let run = face.run_id(&run).await?;
+    if idempotent.created.is_some() {
+        return Ok(answer(run, face.engine.work().workspace_changes(run, &face.caller.narrowing).await?));
+    }
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ApplyRun = accept::body_or_default(&bytes)?;
     let branch = accept::bounded("branch", request.branch, limits::NAME_BYTES_MAX)?;
@@ -25,7 +30,9 @@ pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Reques
     let shown_digest = accept::bounded("shown_digest", request.shown_digest, limits::NAME_BYTES_MAX)?;
     let message = format!("Changes of {run}\n");
     let to = ApplyTo { branch, message, paths: request.paths, conflicts, shown_digest };
-    Ok(answer(run, face.engine.work().apply_changes(run, to, &face.caller.narrowing).await?))
+    let changes = face.engine.work().apply_changes(run, to, &face.caller.narrowing).await?;
+    face.engine.write().store_result(idempotent.once.as_ref(), RequestResult::Run(run)).await?;
+    Ok(answer(run, changes))
 }
 
 pub(super) async fn discard_run_changes(face: Face, Ids(run): Ids<String>) -> HandlerResult {

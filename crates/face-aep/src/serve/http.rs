@@ -37,11 +37,8 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> 
 pub(super) type HandlerResult = Result<Response, Refusal>;
 
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    json_bytes(status, written(value).into())
-}
-
-pub(super) fn written(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("replies hold only values that JSON can represent")
+    let body = serde_json::to_vec(value).expect("replies hold only values that JSON can represent");
+    json_bytes(status, body.into())
 }
 
 pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Response {

@@ -11,13 +11,13 @@ use recount_api::reply::One;
 use recount_api::request::{
     AcknowledgeHandoff, AnswerClarification, ExtendPrompt, RejectHandoff, ResolveApproval, Verdict,
 };
-use recount_engine::{CommandOutcome, PromptRow};
+use recount_engine::PromptRow;
 use recount_event::family::approval::AllowanceScope;
 use recount_event::{Code, ForeignId, Json, PromptKind, SessionId};
 use recount_run::Command;
 
 use super::Face;
-use super::http::{HandlerResult, Ids, Query, body_bytes, json, page, written};
+use super::http::{HandlerResult, Ids, Query, body_bytes, json, page};
 use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -117,15 +117,16 @@ impl PromptRequest {
     async fn submit(self, command: Command) -> HandlerResult {
         let PromptRequest { face, row, idempotent, .. } = self;
         let (kind, id) = (row.kind(), row.id().clone());
-        let context = face.engine.read().packaged_context(&row).await?;
-        let changed = id.clone();
-        let render = move |outcome: &CommandOutcome| {
-            outcome.prompt(kind, &changed).map(|row| written(&one(row, context)))
-        };
-        match idempotent.submit(&face, row.run_id(), command, render).await? {
-            Some(response) => Ok(response),
-            None => shown(&face, kind, &id).await,
+        let is_extension = matches!(command, Command::ExtendPrompt { .. });
+        let changed_at = idempotent.submit(&face, row.run_id(), command).await?;
+        // An answer is final, and a deadline may be moved again.
+        if let (true, Some((run, sequence))) = (is_extension, changed_at)
+            && let Some(then) = face.engine.catalogue().prompt_at(kind, run, sequence, &id).await?
+        {
+            let context = face.engine.read().packaged_context(&then).await?;
+            return Ok(json(StatusCode::OK, &one(then, context)));
         }
+        shown(&face, kind, &id).await
     }
 }
 

@@ -5,12 +5,12 @@ use axum::extract::Request;
 use axum::response::Response;
 use recount_api::reply::{self, One};
 use recount_api::request::{Prune, PruneRun};
-use recount_engine::{KeyedReply, Policy, Pruned, SweepReport};
+use recount_engine::{Policy, Pruned, RequestResult, SweepReport};
 use recount_event::RunId;
 
 use super::Face;
-use super::http::{HandlerResult, Ids, body_bytes, json, written};
-use super::once::{IdempotentRequest, stored_response};
+use super::http::{HandlerResult, Ids, body_bytes, json};
+use super::once::IdempotentRequest;
 use super::runs::show_run;
 use crate::{accept, limits};
 
@@ -52,18 +52,17 @@ pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Reques
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: PruneRun = accept::body_or_default(&bytes)?;
     let before = accept::number(request.before)?;
-    let pruned = match idempotent.once {
+    let pruned = match idempotent.created {
         _ if request.dry_run == Some(true) => {
             let pruned = face.engine.admin().would_prune(run, before).await?;
             return Ok(dry_run(json(StatusCode::OK, &one_pruned(run, &pruned))));
         }
-        None => face.engine.admin().prune(run, before, PRUNED_BY_REQUEST).await?,
-        Some(once) => {
-            let word = Box::new(move |pruned: &Pruned| stored_response(written(&one_pruned(run, pruned))));
-            face.engine
-                .admin()
-                .prune_keyed(run, before, PRUNED_BY_REQUEST, KeyedReply { idempotency: once, render: word })
-                .await?
+        Some(RequestResult::PrunedRun { first_sequence, events, .. }) => {
+            Pruned { first_sequence, events, receipt: None }
+        }
+        _ => {
+            let key = idempotent.once.as_ref();
+            face.engine.admin().prune_keyed(run, before, PRUNED_BY_REQUEST, key).await?
         }
     };
     Ok(json(StatusCode::OK, &one_pruned(run, &pruned)))

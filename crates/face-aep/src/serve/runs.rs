@@ -5,12 +5,12 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query::{self, RUN_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
-use recount_engine::{CommandOutcome, ListPage, ListQuery, NewRun, RequestResult, RunFilter, RunRow};
+use recount_engine::{ListPage, ListQuery, NewRun, RequestResult, RunFilter, RunRow};
 use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_run::{CancelledBy, Command};
 
 use super::Face;
-use super::http::{HandlerResult, Ids, Query, body_bytes, created, json, page, written};
+use super::http::{HandlerResult, Ids, Query, body_bytes, created, json, page};
 use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -55,8 +55,13 @@ pub(super) async fn show_created_run(face: &Face, created: &RequestResult) -> Ha
 }
 
 async fn created_run(face: &Face, run: RunId) -> HandlerResult {
-    let reply = show_run(face, run).await?;
-    Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
+    match face.engine.catalogue().run_at(run, None).await? {
+        Some(row) => {
+            let reply = project::run(row, false, Vec::new());
+            Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
+        }
+        None => Err(face.engine.catalogue().missing_run(run).await.into()),
+    }
 }
 
 pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refusal> {
@@ -185,14 +190,15 @@ async fn answer_cancel(face: &Face, run: RunId, request: Request) -> HandlerResu
     let idempotent = IdempotentRequest::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
-    let pinned = face.engine.catalogue().is_pinned(run).await?;
-    let word = move |left: &CommandOutcome| {
-        Some(written(&One::new("run", project::run(left.run().clone(), pinned, Vec::new()))))
+    let row = match idempotent.submit(face, run, command).await? {
+        Some((run, sequence)) => face.engine.catalogue().run_at(run, Some(sequence)).await?,
+        None => None,
     };
-    if let Some(answer) = idempotent.submit(face, run, command, word).await? {
-        return Ok(answer);
-    }
-    Ok(json(StatusCode::OK, &One::new("run", show_run(face, run).await?)))
+    let reply = match row {
+        Some(row) => shown(face, row).await?,
+        None => show_run(face, run).await?,
+    };
+    Ok(json(StatusCode::OK, &One::new("run", reply)))
 }
 
 pub(super) async fn get_run_digest(face: Face, Ids(run): Ids<String>) -> HandlerResult {

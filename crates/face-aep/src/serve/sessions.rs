@@ -2,6 +2,7 @@
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
+use axum::response::Response;
 use recount_api::reply::{self, One};
 use recount_api::request::CreateSession;
 use recount_engine::{ListQuery, SessionRow};
@@ -18,7 +19,7 @@ pub(super) async fn create_session(face: Face, request: Request) -> HandlerResul
     if let Some(created) = &idempotent.created {
         let session = created.session()?;
         return match face.engine.catalogue().session(session).await? {
-            Some(row) => created_session(&face, row).await,
+            Some(row) => Ok(created_session(row)),
             None => Err(face.engine.catalogue().missing_session(session).await.into()),
         };
     }
@@ -27,12 +28,13 @@ pub(super) async fn create_session(face: Face, request: Request) -> HandlerResul
     face.check_may_create_in(None, None)?;
     let title = accept::text("title", request.title)?;
     let row = face.engine.write().create_session_keyed(title, idempotent.once.as_ref()).await?;
-    created_session(&face, row).await
+    Ok(created_session(row))
 }
 
-async fn created_session(face: &Face, row: SessionRow) -> HandlerResult {
+/// The response to the creation of a session, which has no runs then.
+fn created_session(row: SessionRow) -> Response {
     let location = format!("/v1/sessions/{}", row.id);
-    Ok(created(&location, &One::new("session", show_session(face, row).await?)))
+    created(&location, &One::new("session", project::session(row, None, 0)))
 }
 
 pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {

@@ -6,11 +6,11 @@ use recount_api::query;
 use recount_api::query::RUN_STATUSES;
 use recount_api::reply::{self, One};
 use recount_api::request::{ChangeTask, CreateTask};
-use recount_engine::{CommandOutcome, ListQuery, NewTask, PageEnd, TaskChange};
+use recount_engine::{ListQuery, NewTask, PageEnd, RequestResult, TaskChange, TaskRow};
 use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
-use super::http::{HandlerResult, Ids, Query, body_bytes, created, json, page, written};
+use super::http::{HandlerResult, Ids, Query, body_bytes, created, json, page};
 use super::once::IdempotentRequest;
 use super::runs::{cancel, runs_of_task};
 use crate::error::Refusal;
@@ -22,8 +22,7 @@ const TASK_STATUSES: [&str; 7] = query::TASK_STATUSES;
 pub(super) async fn create_task(face: Face, request: Request) -> HandlerResult {
     let idempotent = IdempotentRequest::of(&request);
     if let Some(created) = &idempotent.created {
-        let row = task_row(&face, created.task()?).await?;
-        return created_task(&face, row).await;
+        return show_created_task(&face, created).await;
     }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -43,13 +42,45 @@ pub(super) async fn create_task(face: Face, request: Request) -> HandlerResult {
             Some(queued)
         }
     };
-    let row = face.engine.write().create_task_keyed(new, first_run, idempotent.once.as_ref()).await?.0;
-    created_task(&face, row).await
+    let (row, run) = face.engine.write().create_task_keyed(new, first_run, idempotent.once.as_ref()).await?;
+    created_task(&face, row, run).await
 }
 
-async fn created_task(face: &Face, row: recount_engine::TaskRow) -> HandlerResult {
+/// Responds with the task that the same request created before.
+async fn show_created_task(face: &Face, created: &RequestResult) -> HandlerResult {
+    let RequestResult::Run(run) = *created else {
+        return created_task(face, task_row(face, created.task()?).await?, None).await;
+    };
+    let task = match face.engine.catalogue().run(run).await? {
+        Some(row) => row.task_id,
+        None => face.engine.catalogue().tombstone(run).await?.and_then(|tombstone| tombstone.task_id),
+    };
+    match task {
+        Some(task) => created_task(face, task_row(face, task).await?, Some(run)).await,
+        None => Err(face.engine.catalogue().missing_run(run).await.into()),
+    }
+}
+
+/// The response to the creation of a task with its first run. It shows the current title and budget.
+async fn created_task(face: &Face, row: TaskRow, first: Option<RunId>) -> HandlerResult {
     let location = format!("/v1/tasks/{}", row.id);
-    Ok(created(&location, &One::new("task", show_task(face, row).await?)))
+    let task = match first {
+        Some(run) => task_at(face, row, run, None).await?,
+        None => project::task(row, None, 0),
+    };
+    Ok(created(&location, &One::new("task", task)))
+}
+
+/// A task after an event of its latest run then, or when that was queued.
+async fn task_at(
+    face: &Face,
+    row: TaskRow,
+    run: RunId,
+    sequence: Option<u64>,
+) -> Result<reply::Task, Refusal> {
+    let latest = face.engine.catalogue().run_at(run, sequence).await?;
+    let runs = face.engine.catalogue().count_task_runs_up_to(row.id, run).await?;
+    Ok(project::task(row, latest, runs))
 }
 
 pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
@@ -79,7 +110,7 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> HandlerRe
     }
 }
 
-pub(super) async fn show_task(face: &Face, row: recount_engine::TaskRow) -> Result<reply::Task, Refusal> {
+pub(super) async fn show_task(face: &Face, row: TaskRow) -> Result<reply::Task, Refusal> {
     let task = row.id;
     let newest = ListQuery { limit: 1, ..ListQuery::default() };
     let latest = face.engine.catalogue().list_task_runs(task, &newest).await?.items.pop();
@@ -87,7 +118,7 @@ pub(super) async fn show_task(face: &Face, row: recount_engine::TaskRow) -> Resu
     Ok(project::task(row, latest, runs))
 }
 
-async fn task_row(face: &Face, task: TaskId) -> Result<recount_engine::TaskRow, Refusal> {
+async fn task_row(face: &Face, task: TaskId) -> Result<TaskRow, Refusal> {
     match face.engine.catalogue().task(task).await? {
         Some(row) => Ok(row),
         None => Err(face.engine.catalogue().missing_task(task).await.into()),
@@ -120,23 +151,20 @@ pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Req
     let idempotent = IdempotentRequest::of(&request);
     let task = face.task_id(&task)?;
     let row = task_row(&face, task).await?;
-    if idempotent.created.is_some() {
-        return Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)));
-    }
-    let Some(run) = face.engine.catalogue().active_run(task).await? else {
+    let run = match idempotent.created {
+        Some(RequestResult::ChangedAt(run, _)) => Some(run),
+        _ => face.engine.catalogue().active_run(task).await?,
+    };
+    let Some(run) = run else {
         return Err(Refusal::new(Code::RunEnded, format!("task {task} has no active run to cancel")));
     };
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
-    // The task gets no other run until this one has ended.
-    let (task_row, runs) = (row.clone(), face.engine.catalogue().count_task_runs(task).await?);
-    let word = move |left: &CommandOutcome| {
-        Some(written(&One::new("task", project::task(task_row, Some(left.run().clone()), runs))))
+    let task = match idempotent.submit(&face, run, command).await? {
+        Some((run, sequence)) => task_at(&face, row, run, Some(sequence)).await?,
+        None => show_task(&face, row).await?,
     };
-    if let Some(answer) = idempotent.submit(&face, run, command, word).await? {
-        return Ok(answer);
-    }
-    Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
+    Ok(json(StatusCode::OK, &One::new("task", task)))
 }
 
 pub(super) async fn list_task_runs(

@@ -6,14 +6,14 @@ use axum::extract::Request;
 use axum::response::Response;
 use recount_api::query::{self, UPLOAD_KINDS};
 use recount_api::reply::One;
-use recount_engine::{IdempotencyKey, Upload};
+use recount_engine::{IdempotencyKey, Upload, digest_of};
 use recount_event::{Code, ForeignId};
 
 use super::Face;
 use super::artifacts::found;
 use super::form::{self, FileForm};
 use super::http::{BodyType, HandlerResult, Query, body_of_type, created};
-use super::once::{KEY, KeyFound, look_up, named};
+use super::once::{KEY, look_up};
 use super::transfer::place;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -36,14 +36,14 @@ pub(super) async fn upload_artifact(face: Face, request: Request) -> HandlerResu
     let digest = digest(&upload);
     let found = look_up((&face.engine, &face.caller), (&method, &path), &key, digest).await?;
     let keyed = match found {
-        KeyFound::ToDo(keyed) => keyed,
-        KeyFound::Answered(answer) => return Ok(answer),
+        Ok(keyed) => keyed,
+        Err(stored) => return Ok(stored),
     };
     let response = match &keyed.created {
         Some(created) => shown(&face, created.artifact()?).await?,
         None => keep(&face, upload, Some(&keyed.once)).await?,
     };
-    keyed.answer(&face.engine, response).await
+    Ok(keyed.marked(response))
 }
 
 /// Reads the uploaded file from the body or from a form.
@@ -89,7 +89,7 @@ async fn read(face: &Face, request: Request) -> Result<Upload, Refusal> {
 /// another boundary.
 fn digest(upload: &Upload) -> String {
     let bytes = blake3::hash(&upload.bytes).to_hex();
-    named(&[&upload.kind, &upload.mime, upload.name.as_deref().unwrap_or_default(), &bytes])
+    digest_of(&[&upload.kind, &upload.mime, upload.name.as_deref().unwrap_or_default(), &bytes])
 }
 
 async fn keep(face: &Face, upload: Upload, once: Option<&IdempotencyKey>) -> HandlerResult {

@@ -1,6 +1,7 @@
 //! Tests `Idempotency-Key` across crashes: a process dies at any append of a request, before or after it is durable.
 //! The next process must return the response that the first one would have returned.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use http_body_util::BodyExt as _;
 use recount_engine::{Caller, Engine, RequestContext};
 use recount_face_aep::{FaceState, SseFraming};
 use recount_faulty_store::{AppendFault, Disk, FaultyStore};
+use recount_log::{Append, Guard, RowPut, RowRange, Store as _};
 use recount_world::World;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -118,7 +120,7 @@ impl Server {
              "timeout_seconds":600,"default_decision":"reject"}},
             {"type":"clarification.requested","data":{"clarification_id":"q","question":"which?","timeout_seconds":600}},
             {"type":"handoff.requested","data":{"handoff_id":"h","reason":"hard","target_kind":"escalation_queue",
-             "target_uri":"queue:x","summary_terse":"help","packaged_context":{"b":1, "a":2}}}"#;
+             "target_uri":"queue:x","summary_terse":"help","timeout_seconds":600,"packaged_context":{"b":1, "a":2}}}"#;
         server.append_events(&run, prompts).await;
         let mut over = Vec::new();
         for _ in 0..2 {
@@ -155,8 +157,12 @@ impl Names {
             ("/v1/prune".into(), r#"{"max_events":0}"#),
             ("/v1/sessions".into(), r#"{"title":"s"}"#),
             ("/v1/tasks".into(), r#"{"title":"s"}"#),
+            ("/v1/tasks".into(), r#"{"title":"s","kind":"external"}"#),
             ("/v1/runs".into(), r#"{"kind":"external"}"#),
             ("/v1/artifacts?kind=file&name=a.json".into(), r#"{"sent":"in"}"#),
+            ("/v1/approvals/a/extend".into(), r#"{"seconds":60}"#),
+            ("/v1/clarifications/q/extend".into(), r#"{"seconds":60}"#),
+            ("/v1/handoffs/h/extend".into(), r#"{"seconds":60}"#),
         ]
     }
 }
@@ -216,7 +222,7 @@ async fn a_request_repeated_after_a_crash_gets_the_original_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_that_a_deletion_removed_is_not_executed_twice() {
+async fn a_request_repeated_after_a_deletion_gets_the_original_response() {
     let (server, names) = Server::with_prompts().await;
     let other = server.id("/v1/tasks", r#"{"title":"goes"}"#).await;
     // A cancellation would end the run of the other requests, so it is left out.
@@ -227,14 +233,98 @@ async fn a_response_that_a_deletion_removed_is_not_executed_twice() {
         first.push(server.post(target, Some("k"), body).await);
     }
     let kept = server.disk.rows_of("record.once").await;
-    assert!(kept.iter().all(|row| row.contains("answer")), "{kept:?}");
+    assert!(kept.len() == 3 && !kept.iter().any(|row| row.contains("answer")), "{kept:?}");
     server.process.engine.admin().delete_task(other.parse().unwrap(), "operator").await.unwrap();
-    let left = server.disk.rows_of("record.once").await;
-    assert!(left.len() == 3 && !left.iter().any(|row| row.contains("answer")), "{left:?}");
+    assert_eq!(server.disk.rows_of("record.once").await, kept);
     for ((target, body), first) in answers.into_iter().zip(first) {
         let again = server.post(target, Some("k"), body).await;
         assert_eq!(again, Reply { replayed: true, ..first }, "{target}");
     }
+}
+
+/// Changes everything that a request may have created or changed: runs go on, end and are followed by others.
+async fn move_on(server: &Server, names: &Names, created: &Reply) {
+    let prompts = ["/v1/approvals/a/resolve", "/v1/clarifications/q/answer", "/v1/handoffs/h/reject"];
+    for (prompt, body) in prompts.iter().zip([r#"{"decision":"approve"}"#, r#"{"response":1}"#, "{}"]) {
+        // It is settled already, or its run has ended.
+        server.post(prompt, None, body).await;
+    }
+    let item: Value = serde_json::from_str(&created.body).unwrap();
+    let ids = [&item["data"]["id"], &item["data"]["latest_run_id"]];
+    let ids = ids.iter().filter_map(|id| id.as_str()).map(str::to_owned);
+    for run in ids.filter(|id| id.starts_with("run_")).chain([names.run.clone()]) {
+        // It may have started or ended already.
+        let events = [
+            r#"{"type":"run.started","data":{}}"#,
+            r#"{"type":"run.finished","data":{"final_status":"ok"}}"#,
+        ];
+        for (n, event) in events.into_iter().enumerate() {
+            let body = format!(r#"{{"producer":{{"id":"o{n}","epoch":0,"seq":0}},"events":[{event}]}}"#);
+            server.post(&format!("/v1/runs/{run}/events"), None, &body).await;
+        }
+    }
+    let ids = [&item["data"]["id"], &item["data"]["task_id"]];
+    let tasks = ids.iter().filter_map(|id| id.as_str()).filter(|id| id.starts_with("task_"));
+    for task in tasks.chain([&*names.task]).collect::<BTreeSet<_>>() {
+        server.id(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_repeated_after_its_run_moved_on_gets_the_original_response() {
+    let (_, names) = Server::with_prompts().await;
+    for number in 0..names.requests().len() {
+        let (mut server, names) = Server::with_prompts().await;
+        let (target, body) = names.requests().swap_remove(number);
+        let first = server.post(&target, Some("k"), body).await;
+        assert!(first.status.is_success() && !first.replayed, "{target}: {first:?}");
+        move_on(&server, &names, &first).await;
+        for _ in 0..2 {
+            let again = server.post(&target, Some("k"), body).await;
+            assert_eq!(again, Reply { replayed: true, ..first.clone() }, "{target}");
+            server.crash().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_an_earlier_release_stored_is_returned_until_a_deletion() {
+    let server = Server::new().await;
+    let (target, body) = ("/v1/sessions", r#"{"title":"s"}"#);
+    let first = server.post(target, Some("k"), body).await;
+    let store = server.process.store.clone();
+    let all =
+        RowRange { space: "record.once".into(), prefix: "".into(), after: None, backwards: false, limit: 9 };
+    let row = store.rows(all).await.unwrap().remove(0);
+    let mut stored: Value = serde_json::from_slice(&row.value).unwrap();
+    stored["answer"] = serde_json::json!({"status": 201, "location": "/old", "body": "{\"old\":1}"});
+    let value = Some(stored.to_string().into());
+    let put = RowPut { space: "record.once".into(), key: row.key, guard: Guard::Any, value };
+    store.append(Append { rows: vec![put], ..Append::default() }).await.unwrap();
+    let (status, location) = (StatusCode::CREATED, Some("/old".to_owned()));
+    let old = Reply { status, location, body: "{\"old\":1}".into(), replayed: true };
+    assert_eq!(server.post(target, Some("k"), body).await, old);
+    let other = server.id("/v1/tasks", r#"{"title":"goes"}"#).await;
+    server.process.engine.admin().delete_task(other.parse().unwrap(), "operator").await.unwrap();
+    assert!(!server.disk.rows_of("record.once").await[0].contains("answer"));
+    assert_eq!(server.post(target, Some("k"), body).await, Reply { replayed: true, ..first });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_repeated_after_its_events_were_removed_gets_a_clear_response() {
+    let (server, names) = Server::with_prompts().await;
+    let cancel = format!("/v1/runs/{}/cancel", names.run);
+    let extend = "/v1/approvals/a/extend";
+    for (target, body) in [(extend, r#"{"seconds":60}"#), (&*cancel, "{}")] {
+        assert_eq!(server.post(target, Some("k"), body).await.status, 200, "{target}");
+    }
+    let admin = server.process.engine.admin();
+    admin.prune(names.run.parse().unwrap(), None, "test").await.unwrap();
+    let again = server.post(&cancel, Some("k"), "{}").await;
+    assert!(again.replayed && again.body.contains(r#""first_sequence":"#), "{again:?}");
+    assert_eq!(server.post(extend, Some("k"), r#"{"seconds":60}"#).await.status, 404);
+    admin.delete_task(names.task.parse().unwrap(), "operator").await.unwrap();
+    assert_eq!(server.post(&cancel, Some("k"), "{}").await.status, 410);
 }
 
 #[tokio::test(start_paused = true)]

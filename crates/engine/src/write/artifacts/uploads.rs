@@ -72,11 +72,7 @@ impl WriteHandle {
             rows::put(rows::UPLOADS_DUE, due, Guard::Absent, &ArtifactEntry(row.id.clone(), size_bytes)),
             rows::put(rows::UPLOAD_BLOBS, format!("{hash}/{}", row.id), Guard::Absent, &()),
         ];
-        puts.extend(
-            idempotency.into_iter().flat_map(|idempotency| {
-                self.result_rows(idempotency, RequestResult::Artifact(row.id.clone()))
-            }),
-        );
+        puts.extend(self.result_rows(idempotency, RequestResult::Artifact(row.id.clone())));
         let appended = self.ground().store().append(Append { rows: puts, ..Append::default() }).await;
         self.context.blobs.named(None, [hash]);
         appended?;
