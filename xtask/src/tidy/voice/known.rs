@@ -53,7 +53,7 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/api", "stands", 2),
     ("crates/api", "tells", 2),
     ("crates/cli", "asked", 22),
-    ("crates/cli", "gone", 19),
+    ("crates/cli", "gone", 18),
     ("crates/cli", "heard", 2),
     ("crates/cli", "nobody", 30),
     ("crates/cli", "said", 18),
