@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use recount_event::family::run::Driver;
 use recount_event::{Event, RunId};
@@ -28,8 +27,7 @@ pub(crate) struct RunStart {
     pub(super) texts: Texts,
     pub(super) redaction: Redaction,
     pub(super) events: Vec<Event>,
-    pub(super) records: Vec<Bytes>,
-    /// Bytes of the records.
+    /// The bytes of its events in a commit.
     pub(super) bytes: usize,
     pub(super) rows: Vec<RowPut>,
 }
@@ -37,7 +35,7 @@ pub(crate) struct RunStart {
 impl RunStart {
     /// Adds its events to a commit, and returns their rows.
     pub(crate) fn add_to(&mut self, commit: &mut Commit) -> Vec<RowPut> {
-        commit.records(self.run, 0, std::mem::take(&mut self.records));
+        self.bytes = commit.events(self.run, 0, &self.events);
         std::mem::take(&mut self.rows)
     }
 }
@@ -47,7 +45,7 @@ impl WriteContext {
     pub(super) async fn commit_with_start(
         &self,
         commit: Commit,
-        start: Option<RunStart>,
+        start: Option<Box<RunStart>>,
     ) -> Result<Receipts, NotCommitted> {
         let Some(start) = start else { return self.commit(commit).await };
         let mut guard = RunStartGuard::of(self, &start);
@@ -57,13 +55,13 @@ impl WriteContext {
         // The append is queued from here on, and later appends of the run follow it. So a worker may start at once,
         // and its first report shares the disk write. If the append ends another run, the worker has to see that.
         if is_alone {
-            start.take().into_iter().for_each(|start| guard.hand_over(start, Some(outcome.clone())));
+            start.take().into_iter().for_each(|start| guard.hand_over(*start, Some(outcome.clone())));
         }
         let landed = outcome.await;
         match &landed {
             Ok(_) => {
                 guard.is_known = true;
-                start.into_iter().for_each(|start| guard.hand_over(start, None));
+                start.into_iter().for_each(|start| guard.hand_over(*start, None));
             }
             // The worker learns it from the outcome.
             Err(failed) if failed.is_certain => {

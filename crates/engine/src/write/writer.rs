@@ -25,7 +25,7 @@ use crate::ground::{journal, rows};
 use crate::write::blobs;
 use crate::write::commit::{Commit, CommitFailure};
 use crate::write::context::WriteContext;
-use crate::write::contribution::{Contribution, EventRange, PendingReply, Removal, SideReply};
+use crate::write::contribution::{Contribution, EventRange, PendingReply, Removal};
 use crate::write::ingest::Producers;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::texts::Texts;
@@ -47,7 +47,7 @@ pub(super) struct Batch {
     bytes: usize,
     removal: Option<Removal>,
     /// A run of the same session that starts in this append.
-    successor: Option<RunStart>,
+    successor: Option<Box<RunStart>>,
     waiting: Vec<PendingReply>,
     /// Whether the timers wait for the next deadline.
     has_tick: bool,
@@ -282,10 +282,8 @@ impl Writer {
             PendingReply::Report(to, own) => to.reply(own),
             PendingReply::Tick(to, own) => to.reply(own),
             PendingReply::SubmitWithRows(to, own) => to.reply(own.map(|own| match own {
-                SideReply::Written(last_sequence) => {
-                    SideOutcome::Written { own: landed, started, last_sequence }
-                }
-                SideReply::Ended => SideOutcome::Ended,
+                Some(last_sequence) => SideOutcome::Written { own: landed, started, last_sequence },
+                None => SideOutcome::Ended,
             })),
             PendingReply::Prune(to, own) => to.reply(own.map(|own| Pruned { receipt: landed, ..own })),
             PendingReply::Erase(to, own) => to.reply(own),
