@@ -7,25 +7,18 @@ use futures_util::FutureExt as _;
 use recount_event::family::run::Driver;
 use recount_event::{Event, RunId};
 use recount_log::RowPut;
-use recount_run::State;
 
-use crate::catalogue::fold::Fold;
 use crate::ground::journal;
 use crate::read::live::List;
 use crate::write::commit::{Commit, NotCommitted, Receipts, StartOutcome};
 use crate::write::context::WriteContext;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::new_runs::WorkerStart;
-use crate::write::redaction::Redaction;
-use crate::write::redaction::texts::Texts;
 
 /// A run that is about to start.
 pub(crate) struct RunStart {
     pub(crate) run: RunId,
-    pub(super) state: State,
-    pub(super) fold: Fold,
-    pub(super) texts: Texts,
-    pub(super) redaction: Redaction,
+    pub(super) loaded: LoadedRun,
     pub(super) events: Vec<Event>,
     /// The bytes of its events in a commit.
     pub(super) bytes: usize,
@@ -88,26 +81,25 @@ struct RunStartGuard<'a> {
 
 impl<'a> RunStartGuard<'a> {
     fn of(context: &'a WriteContext, start: &RunStart) -> Self {
-        let is_ours = start.state.driver() == Driver::Own && context.admission.get().is_some();
+        let is_ours = start.loaded.state.driver() == Driver::Own && context.admission.get().is_some();
         let list = is_ours.then(|| context.publisher.run(&journal::stream_of(start.run)));
         RunStartGuard { context, run: start.run, list, is_known: false }
     }
 
     fn hand_over(&mut self, start: RunStart, outcome: Option<StartOutcome>) {
-        let RunStart { run, state, fold, texts, redaction, events, bytes, .. } = start;
-        if let Some(list) = self.list.take() {
-            let previous =
-                state.session_id().and_then(|session| self.context.fresh.record_latest(session, run));
-            let next = state.next_sequence();
-            // Only the stored form of a masked event lists the masked paths.
-            let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
-            let events = is_as_stored.then_some(events);
-            let loaded = LoadedRun::started(state.clone(), fold, texts, redaction.clone(), outcome.clone());
-            let worker_start =
-                WorkerStart { state, redaction, list, previous, events, start_outcome: outcome };
-            self.context.fresh.keep(run, worker_start, loaded, bytes);
-            self.context.dispatch.note_pending(run, next, true);
-        }
+        let RunStart { run, mut loaded, events, bytes, .. } = start;
+        let Some(list) = self.list.take() else { return };
+        let state = loaded.state.clone();
+        let previous = state.session_id().and_then(|session| self.context.fresh.record_latest(session, run));
+        let next = state.next_sequence();
+        // Only the stored form of a masked event lists the masked paths.
+        let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
+        let events = is_as_stored.then_some(events);
+        loaded.start_outcome = outcome.clone();
+        let redaction = loaded.redaction.clone();
+        let worker_start = WorkerStart { state, redaction, list, previous, events, start_outcome: outcome };
+        self.context.fresh.keep(run, worker_start, loaded, bytes);
+        self.context.dispatch.note_pending(run, next, true);
     }
 }
 

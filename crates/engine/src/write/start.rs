@@ -12,6 +12,7 @@ use crate::catalogue::fold::Fold;
 use crate::ground::rows;
 use crate::write::commit::{Commit, CommitFailure};
 use crate::write::handle::WriteHandle;
+use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
 use crate::write::run_start::RunStart;
@@ -115,7 +116,8 @@ impl WriteHandle {
                 rows.push(rows::put(rows::SESSION_ACTIVE, key, Guard::Absent, &run));
             }
         }
-        Ok(Box::new(RunStart { run, state, fold, texts, redaction, events, bytes: 0, rows }))
+        let loaded = LoadedRun::new(state, fold, texts, redaction);
+        Ok(Box::new(RunStart { run, loaded, events, bytes: 0, rows }))
     }
 
     /// Appends the start, and assigns the run to a worker.

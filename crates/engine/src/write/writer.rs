@@ -26,7 +26,6 @@ use crate::write::blobs;
 use crate::write::commit::{Commit, CommitFailure};
 use crate::write::context::WriteContext;
 use crate::write::contribution::{Contribution, EventRange, PendingReply, Removal};
-use crate::write::ingest::Producers;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::texts::Texts;
 use crate::write::request::{Erase, Request, SideOutcome};
@@ -360,20 +359,9 @@ impl Writer {
         if state.is_ended() {
             self.context.publisher.mark_ended(&self.stream, state.next_sequence());
         }
-        let deadline = next_deadline(&state);
-        self.context.timers.set(self.run, deadline, &self.context.ground.world);
-        let producers = Producers::default();
-        let (allowances, start_outcome) = (Vec::new(), None);
-        Ok(Box::new(LoadedRun {
-            state,
-            fold,
-            producers,
-            texts,
-            redaction,
-            deadline,
-            allowances,
-            start_outcome,
-        }))
+        let loaded = LoadedRun::new(state, fold, texts, redaction);
+        self.context.timers.set(self.run, loaded.deadline, &self.context.ground.world);
+        Ok(Box::new(loaded))
     }
 
     pub(super) fn stamp(&self) -> Stamp {
