@@ -20,18 +20,12 @@ use crate::{Error, Receipt};
 /// The content of an append.
 #[derive(Default)]
 pub(crate) struct Commit {
-    runs: Vec<RunEvents>,
+    runs: Vec<(RunId, StreamAppend)>,
     pub(crate) rows: Vec<RowPut>,
     cuts: Vec<Cut>,
     erased: Vec<RunId>,
     /// Whether it is part of a deletion, which must work on a full disk.
     pub(crate) frees_space: bool,
-}
-
-struct RunEvents {
-    run: RunId,
-    first: u64,
-    records: Vec<Bytes>,
 }
 
 /// The location of the events of each run.
@@ -58,21 +52,16 @@ pub(crate) enum CommitFailure {
 impl Commit {
     /// Adds events of a run after those added before. Returns their bytes.
     pub(crate) fn events(&mut self, run: RunId, first: u64, events: &[Event]) -> usize {
-        let records = journal::encode(events, first);
+        let mut records = journal::encode(events, first);
         let bytes = records.iter().map(Bytes::len).sum();
-        self.records(run, first, records);
+        match self.runs.iter_mut().find(|(other, _)| *other == run) {
+            Some((_, before)) => before.records.append(&mut records),
+            None => {
+                let stream = journal::stream_of(run);
+                self.runs.push((run, StreamAppend { stream, expected_tail: first, records }));
+            }
+        }
         bytes
-    }
-
-    /// The same with encoded events.
-    pub(crate) fn records(&mut self, run: RunId, first: u64, mut records: Vec<Bytes>) {
-        if records.is_empty() {
-            return;
-        }
-        match self.runs.iter_mut().find(|other| other.run == run) {
-            Some(before) => before.records.append(&mut records),
-            None => self.runs.push(RunEvents { run, first, records }),
-        }
     }
 
     /// Removes the events before `keep_from`.
@@ -87,7 +76,7 @@ impl Commit {
 
     /// Whether it has events of this run only.
     pub(crate) fn is_only_of(&self, run: RunId) -> bool {
-        self.runs.iter().all(|events| events.run == run)
+        self.runs.iter().all(|(other, _)| *other == run)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -104,15 +93,10 @@ impl Commit {
         if self.is_empty() {
             return Box::pin(std::future::ready(Ok(Receipts::new())));
         }
-        let firsts: Vec<(RunId, u64)> = self.runs.iter().map(|events| (events.run, events.first)).collect();
+        let firsts = self.runs.iter().map(|(run, stream)| (*run, stream.expected_tail)).collect::<Vec<_>>();
         let touched: Vec<RunId> = firsts.iter().map(|(run, _)| *run).chain(self.erased.clone()).collect();
-        let streams = self.runs.into_iter().map(|RunEvents { run, first, records }| StreamAppend {
-            stream: journal::stream_of(run),
-            expected_tail: first,
-            records,
-        });
         let answer = store.append(Append {
-            streams: streams.collect(),
+            streams: self.runs.into_iter().map(|(_, stream)| stream).collect(),
             rows: self.rows,
             cuts: self.cuts,
             erased: self.erased.into_iter().map(journal::stream_of).collect(),

@@ -16,7 +16,7 @@ pub(super) struct Contribution {
     pub(super) rows: Vec<RowPut>,
     pub(super) removal: Option<Removal>,
     /// A run of the same session, which starts when this one ends.
-    pub(super) successor: Option<RunStart>,
+    pub(super) successor: Option<Box<RunStart>>,
     /// Whether it is part of a deletion, which must work on a full disk.
     pub(super) frees_space: bool,
 }
@@ -64,17 +64,10 @@ pub(super) enum PendingReply {
     Ingest(ReplyTo<Ingest>, Result<EventRange, Error>),
     Report(ReplyTo<Report>, Result<Vec<Event>, Error>),
     Tick(ReplyTo<Tick>, Result<(), Error>),
-    SubmitWithRows(ReplyTo<SubmitWithRows>, Result<SideReply, Error>),
+    /// With the last event of the run. `None`: the run has ended on its own.
+    SubmitWithRows(ReplyTo<SubmitWithRows>, Result<Option<u64>, Error>),
     Prune(ReplyTo<Prune>, Result<Pruned, Error>),
     Erase(ReplyTo<Erase>, Result<(), Error>),
-}
-
-/// The reply to a command with rows.
-pub(super) enum SideReply {
-    /// With the last event of the run.
-    Written(u64),
-    /// The run has ended on its own.
-    Ended,
 }
 
 impl PendingReply {

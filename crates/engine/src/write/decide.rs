@@ -6,7 +6,7 @@ use recount_run::{Command, Status};
 
 use crate::catalogue::prompt_rows;
 use crate::write::artifact_uses;
-use crate::write::contribution::{Contribution, EventRange, PendingReply, SideReply};
+use crate::write::contribution::{Contribution, EventRange, PendingReply};
 use crate::write::ingest::{BatchDigest, BatchRecord, BatchStatus};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::request::{
@@ -113,17 +113,17 @@ impl Writer {
     }
 
     /// A command whose append has more than the run's own events: rows of its session, or the start of a successor. All
-    /// is written or nothing.
+    /// is written or nothing. Returns the last event of the run; `None`: a run that a successor replaces has ended.
     async fn submit_with_rows(
         &self,
         loaded: &mut LoadedRun,
         command: Command,
         with: CommandWithRows,
-    ) -> Result<(Contribution, SideReply), Error> {
+    ) -> Result<(Contribution, Option<u64>), Error> {
         let CommandWithRows { mut rows, successor, idempotency, secrets, frees_space } = with;
         if successor.is_some() && loaded.state.status() != Status::Waiting {
             if loaded.state.is_ended() {
-                return Ok((Contribution::default(), SideReply::Ended));
+                return Ok((Contribution::default(), None));
             }
             let busy = format!(
                 "{} was answered in the meantime and is running; wait for it to end or cancel it",
@@ -146,7 +146,7 @@ impl Writer {
         }
         let mut contribution = self.contribution(loaded, events).await;
         contribution.rows.append(&mut rows);
-        Ok((Contribution { successor, frees_space, ..contribution }, SideReply::Written(last_sequence)))
+        Ok((Contribution { successor, frees_space, ..contribution }, Some(last_sequence)))
     }
 
     /// Checks a command and applies its events to the state in memory.

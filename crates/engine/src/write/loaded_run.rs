@@ -26,16 +26,9 @@ pub(crate) struct LoadedRun {
 }
 
 impl LoadedRun {
-    /// A run that was just started.
-    pub(crate) fn started(
-        state: State,
-        fold: Fold,
-        texts: Texts,
-        redaction: Redaction,
-        start_outcome: Option<StartOutcome>,
-    ) -> Self {
+    pub(crate) fn new(state: State, fold: Fold, texts: Texts, redaction: Redaction) -> Self {
         let deadline = next_deadline(&state);
-        let (producers, allowances) = (Producers::default(), Vec::new());
+        let (producers, allowances, start_outcome) = (Producers::default(), Vec::new(), None);
         LoadedRun { state, fold, producers, texts, redaction, deadline, allowances, start_outcome }
     }
 

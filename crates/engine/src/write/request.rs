@@ -57,7 +57,7 @@ pub(crate) struct SubmitWithRows {
 pub(crate) struct CommandWithRows {
     pub(crate) rows: Vec<RowPut>,
     /// A run of the same session. The command ends the previous one, which must be waiting.
-    pub(crate) successor: Option<RunStart>,
+    pub(crate) successor: Option<Box<RunStart>>,
     /// The key of the request, and the event that it stores.
     pub(crate) idempotency: Option<(IdempotencyKey, KeyEvent)>,
     /// Values of secret options in the rows: masked from this command on.

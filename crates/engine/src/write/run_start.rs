@@ -3,33 +3,24 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use recount_event::family::run::Driver;
 use recount_event::{Event, RunId};
 use recount_log::RowPut;
-use recount_run::State;
 
-use crate::catalogue::fold::Fold;
 use crate::ground::journal;
 use crate::read::live::List;
 use crate::write::commit::{Commit, NotCommitted, Receipts, StartOutcome};
 use crate::write::context::WriteContext;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::new_runs::WorkerStart;
-use crate::write::redaction::Redaction;
-use crate::write::redaction::texts::Texts;
 
 /// A run that is about to start.
 pub(crate) struct RunStart {
     pub(crate) run: RunId,
-    pub(super) state: State,
-    pub(super) fold: Fold,
-    pub(super) texts: Texts,
-    pub(super) redaction: Redaction,
+    pub(super) loaded: LoadedRun,
     pub(super) events: Vec<Event>,
-    pub(super) records: Vec<Bytes>,
-    /// Bytes of the records.
+    /// The bytes of its events in a commit.
     pub(super) bytes: usize,
     pub(super) rows: Vec<RowPut>,
 }
@@ -37,7 +28,7 @@ pub(crate) struct RunStart {
 impl RunStart {
     /// Adds its events to a commit, and returns their rows.
     pub(crate) fn add_to(&mut self, commit: &mut Commit) -> Vec<RowPut> {
-        commit.records(self.run, 0, std::mem::take(&mut self.records));
+        self.bytes = commit.events(self.run, 0, &self.events);
         std::mem::take(&mut self.rows)
     }
 }
@@ -47,7 +38,7 @@ impl WriteContext {
     pub(super) async fn commit_with_start(
         &self,
         commit: Commit,
-        start: Option<RunStart>,
+        start: Option<Box<RunStart>>,
     ) -> Result<Receipts, NotCommitted> {
         let Some(start) = start else { return self.commit(commit).await };
         let mut guard = RunStartGuard::of(self, &start);
@@ -57,13 +48,13 @@ impl WriteContext {
         // The append is queued from here on, and later appends of the run follow it. So a worker may start at once,
         // and its first report shares the disk write. If the append ends another run, the worker has to see that.
         if is_alone {
-            start.take().into_iter().for_each(|start| guard.hand_over(start, Some(outcome.clone())));
+            start.take().into_iter().for_each(|start| guard.hand_over(*start, Some(outcome.clone())));
         }
         let landed = outcome.await;
         match &landed {
             Ok(_) => {
                 guard.is_known = true;
-                start.into_iter().for_each(|start| guard.hand_over(start, None));
+                start.into_iter().for_each(|start| guard.hand_over(*start, None));
             }
             // The worker learns it from the outcome.
             Err(failed) if failed.is_certain => {
@@ -90,26 +81,25 @@ struct RunStartGuard<'a> {
 
 impl<'a> RunStartGuard<'a> {
     fn of(context: &'a WriteContext, start: &RunStart) -> Self {
-        let is_ours = start.state.driver() == Driver::Own && context.admission.get().is_some();
+        let is_ours = start.loaded.state.driver() == Driver::Own && context.admission.get().is_some();
         let list = is_ours.then(|| context.publisher.run(&journal::stream_of(start.run)));
         RunStartGuard { context, run: start.run, list, is_known: false }
     }
 
     fn hand_over(&mut self, start: RunStart, outcome: Option<StartOutcome>) {
-        let RunStart { run, state, fold, texts, redaction, events, bytes, .. } = start;
-        if let Some(list) = self.list.take() {
-            let previous =
-                state.session_id().and_then(|session| self.context.fresh.record_latest(session, run));
-            let next = state.next_sequence();
-            // Only the stored form of a masked event lists the masked paths.
-            let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
-            let events = is_as_stored.then_some(events);
-            let loaded = LoadedRun::started(state.clone(), fold, texts, redaction.clone(), outcome.clone());
-            let worker_start =
-                WorkerStart { state, redaction, list, previous, events, start_outcome: outcome };
-            self.context.fresh.keep(run, worker_start, loaded, bytes);
-            self.context.dispatch.note_pending(run, next, true);
-        }
+        let RunStart { run, mut loaded, events, bytes, .. } = start;
+        let Some(list) = self.list.take() else { return };
+        let state = loaded.state.clone();
+        let previous = state.session_id().and_then(|session| self.context.fresh.record_latest(session, run));
+        let next = state.next_sequence();
+        // Only the stored form of a masked event lists the masked paths.
+        let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
+        let events = is_as_stored.then_some(events);
+        loaded.start_outcome = outcome.clone();
+        let redaction = loaded.redaction.clone();
+        let worker_start = WorkerStart { state, redaction, list, previous, events, start_outcome: outcome };
+        self.context.fresh.keep(run, worker_start, loaded, bytes);
+        self.context.dispatch.note_pending(run, next, true);
     }
 }
 

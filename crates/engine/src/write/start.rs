@@ -1,7 +1,6 @@
 //! Starts runs: the request is completed, masked and written to the log before a worker starts. Start with
 //! [`WriteHandle::create_run`].
 
-use bytes::Bytes;
 use recount_event::family::run::Driver;
 use recount_event::{Payload, RunId};
 use recount_log::{Guard, RowPut};
@@ -10,9 +9,10 @@ use recount_run::{Command, State};
 
 use crate::boxed;
 use crate::catalogue::fold::Fold;
-use crate::ground::{journal, rows};
+use crate::ground::rows;
 use crate::write::commit::{Commit, CommitFailure};
 use crate::write::handle::WriteHandle;
+use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
 use crate::write::run_start::RunStart;
@@ -82,7 +82,7 @@ impl WriteHandle {
         mut rows: Vec<RowPut>,
         idempotency: Option<&IdempotencyKey>,
         redaction: Redaction,
-    ) -> Result<RunStart, Error> {
+    ) -> Result<Box<RunStart>, Error> {
         let stamp = self.ground().stamp();
         let run = id.unwrap_or_else(|| RunId::new(self.ground().mint(stamp)));
         let mut state = State::blank(run, new.task, new.session);
@@ -116,13 +116,12 @@ impl WriteHandle {
                 rows.push(rows::put(rows::SESSION_ACTIVE, key, Guard::Absent, &run));
             }
         }
-        let records = journal::encode(&events, 0);
-        let bytes = records.iter().map(Bytes::len).sum();
-        Ok(RunStart { run, state, fold, texts, redaction, events, records, bytes, rows })
+        let loaded = LoadedRun::new(state, fold, texts, redaction);
+        Ok(Box::new(RunStart { run, loaded, events, bytes: 0, rows }))
     }
 
     /// Appends the start, and assigns the run to a worker.
-    pub(crate) async fn begin(&self, mut start: RunStart) -> Result<Receipt, CommitFailure> {
+    pub(crate) async fn begin(&self, mut start: Box<RunStart>) -> Result<Receipt, CommitFailure> {
         let run = start.run;
         let mut commit = Commit::default();
         commit.rows = start.add_to(&mut commit);

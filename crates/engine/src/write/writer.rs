@@ -25,8 +25,7 @@ use crate::ground::{journal, rows};
 use crate::write::blobs;
 use crate::write::commit::{Commit, CommitFailure};
 use crate::write::context::WriteContext;
-use crate::write::contribution::{Contribution, EventRange, PendingReply, Removal, SideReply};
-use crate::write::ingest::Producers;
+use crate::write::contribution::{Contribution, EventRange, PendingReply, Removal};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::texts::Texts;
 use crate::write::request::{Erase, Request, SideOutcome};
@@ -47,7 +46,7 @@ pub(super) struct Batch {
     bytes: usize,
     removal: Option<Removal>,
     /// A run of the same session that starts in this append.
-    successor: Option<RunStart>,
+    successor: Option<Box<RunStart>>,
     waiting: Vec<PendingReply>,
     /// Whether the timers wait for the next deadline.
     has_tick: bool,
@@ -282,10 +281,8 @@ impl Writer {
             PendingReply::Report(to, own) => to.reply(own),
             PendingReply::Tick(to, own) => to.reply(own),
             PendingReply::SubmitWithRows(to, own) => to.reply(own.map(|own| match own {
-                SideReply::Written(last_sequence) => {
-                    SideOutcome::Written { own: landed, started, last_sequence }
-                }
-                SideReply::Ended => SideOutcome::Ended,
+                Some(last_sequence) => SideOutcome::Written { own: landed, started, last_sequence },
+                None => SideOutcome::Ended,
             })),
             PendingReply::Prune(to, own) => to.reply(own.map(|own| Pruned { receipt: landed, ..own })),
             PendingReply::Erase(to, own) => to.reply(own),
@@ -362,20 +359,9 @@ impl Writer {
         if state.is_ended() {
             self.context.publisher.mark_ended(&self.stream, state.next_sequence());
         }
-        let deadline = next_deadline(&state);
-        self.context.timers.set(self.run, deadline, &self.context.ground.world);
-        let producers = Producers::default();
-        let (allowances, start_outcome) = (Vec::new(), None);
-        Ok(Box::new(LoadedRun {
-            state,
-            fold,
-            producers,
-            texts,
-            redaction,
-            deadline,
-            allowances,
-            start_outcome,
-        }))
+        let loaded = LoadedRun::new(state, fold, texts, redaction);
+        self.context.timers.set(self.run, loaded.deadline, &self.context.ground.world);
+        Ok(Box::new(loaded))
     }
 
     pub(super) fn stamp(&self) -> Stamp {

@@ -78,8 +78,7 @@ pub(super) async fn once<Name>(State(route): State<Route<Name>>, request: Reques
 
 /// A request with a key that has to be executed, or whose response has to be rendered again.
 pub(super) struct KeyedRequest {
-    pub(super) once: IdempotencyKey,
-    pub(super) created: Option<RequestResult>,
+    pub(super) idempotent: IdempotentRequest,
     /// Blocks the same request while this is held.
     _under_way: InFlight,
 }
@@ -107,13 +106,14 @@ pub(super) async fn look_up(
             return Err(Refusal::new(Code::IdempotencyInProgress, detail));
         }
     };
-    Ok(Ok(KeyedRequest { once, created, _under_way: under_way }))
+    let idempotent = IdempotentRequest { once: Some(once), created };
+    Ok(Ok(KeyedRequest { idempotent, _under_way: under_way }))
 }
 
 impl KeyedRequest {
     /// Marks the response of a repeated request.
     pub(super) fn marked(&self, response: Response) -> Response {
-        if self.created.is_some() { replayed(response) } else { response }
+        if self.idempotent.created.is_some() { replayed(response) } else { response }
     }
 }
 
@@ -135,8 +135,7 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
         Err(stored) => return Ok(stored),
     };
     let mut request = Request::from_parts(parts, Body::from(bytes));
-    let (once, created) = (Some(keyed.once.clone()), keyed.created.clone());
-    request.extensions_mut().insert(IdempotentRequest { once, created });
+    request.extensions_mut().insert(keyed.idempotent.clone());
     let response = next.run(request).await;
     Ok(keyed.marked(response))
 }

@@ -39,9 +39,9 @@ pub(super) async fn upload_artifact(face: Face, request: Request) -> HandlerResu
         Ok(keyed) => keyed,
         Err(stored) => return Ok(stored),
     };
-    let response = match &keyed.created {
+    let response = match &keyed.idempotent.created {
         Some(created) => shown(&face, created.artifact()?).await?,
-        None => keep(&face, upload, Some(&keyed.once)).await?,
+        None => keep(&face, upload, keyed.idempotent.once.as_ref()).await?,
     };
     Ok(keyed.marked(response))
 }
