@@ -29,9 +29,9 @@ async fn check(events: &[Event], last: usize) {
     let (run, sequence) = (events[0].run_id, events[last].sequence);
     let expected = then.catalogue().run(run).await.unwrap();
     assert!(expected.is_some());
-    assert_eq!(whole.catalogue().run_at(run, Some(sequence)).await.unwrap(), expected, "{sequence}");
+    assert_eq!(whole.catalogue().run_at(run, sequence).await.unwrap(), expected, "{sequence}");
     if matches!(events[last].payload(), Payload::RunQueued(_)) {
-        assert_eq!(whole.catalogue().run_at(run, None).await.unwrap(), expected);
+        assert_eq!(whole.catalogue().queued_run(run).await.unwrap(), expected);
     }
     for event in events {
         let Some(PromptEvent { kind, id, .. }) = PromptEvent::of(event.payload()) else { continue };

@@ -97,7 +97,7 @@ impl PromptRequest {
     /// Refuses an answer to a prompt that differs from the one that was shown. An answer without a digest is bound by the
     /// id.
     async fn check_shown(&self, shown: Option<String>) -> Result<(), Refusal> {
-        let Some(shown) = shown else { return Ok(()) };
+        let Some(shown) = shown.filter(|_| self.idempotent.created.is_none()) else { return Ok(()) };
         let context = self.face.engine.read().packaged_context(&self.row).await?;
         let prompt = project::single_prompt(self.row.clone(), context);
         let now = prompt.shown_digest().unwrap_or_default();
@@ -116,17 +116,24 @@ impl PromptRequest {
     /// Submits the command, and returns the prompt after it.
     async fn submit(self, command: Command) -> HandlerResult {
         let PromptRequest { face, row, idempotent, .. } = self;
-        let (kind, id) = (row.kind(), row.id().clone());
+        let (kind, id, run) = (row.kind(), row.id().clone(), row.run_id());
+        let context = face.engine.read().packaged_context(&row).await?;
         let is_extension = matches!(command, Command::ExtendPrompt { .. });
-        let changed_at = idempotent.submit(&face, row.run_id(), command).await?;
-        // An answer is final, and a deadline may be moved again.
-        if let (true, Some((run, sequence))) = (is_extension, changed_at)
-            && let Some(then) = face.engine.catalogue().prompt_at(kind, run, sequence, &id).await?
-        {
-            let context = face.engine.read().packaged_context(&then).await?;
-            return Ok(json(StatusCode::OK, &one(then, context)));
-        }
-        shown(&face, kind, &id).await
+        let (catalogue, changed_at) =
+            (face.engine.catalogue(), idempotent.submit(&face, run, command).await?);
+        let then = match changed_at {
+            // The prompt of the first request was deleted, and its id is used again.
+            Some((other, _)) if other != run => return Err(accept::no_prompt(kind, &id)),
+            // An answer is final, and a deadline may be moved again.
+            Some((_, sequence)) if is_extension => catalogue.prompt_at(kind, run, sequence, &id).await?,
+            _ => None,
+        };
+        let row = match then {
+            Some(then) => Some(then),
+            None => catalogue.prompt_of(kind, run, &id).await?,
+        };
+        let row = row.ok_or_else(|| accept::no_prompt(kind, &id))?;
+        Ok(json(StatusCode::OK, &one(row, context)))
     }
 }
 

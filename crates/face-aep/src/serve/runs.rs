@@ -55,13 +55,11 @@ pub(super) async fn show_created_run(face: &Face, created: &RequestResult) -> Ha
 }
 
 async fn created_run(face: &Face, run: RunId) -> HandlerResult {
-    match face.engine.catalogue().run_at(run, None).await? {
-        Some(row) => {
-            let reply = project::run(row, false, Vec::new());
-            Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
-        }
-        None => Err(face.engine.catalogue().missing_run(run).await.into()),
-    }
+    let reply = match face.engine.catalogue().queued_run(run).await? {
+        Some(row) => project::run(row, false, Vec::new()),
+        None => show_run(face, run).await?,
+    };
+    Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
 }
 
 pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refusal> {
@@ -191,7 +189,7 @@ async fn answer_cancel(face: &Face, run: RunId, request: Request) -> HandlerResu
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
     let row = match idempotent.submit(face, run, command).await? {
-        Some((run, sequence)) => face.engine.catalogue().run_at(run, Some(sequence)).await?,
+        Some((run, sequence)) => face.engine.catalogue().run_at(run, sequence).await?,
         None => None,
     };
     let reply = match row {

@@ -21,12 +21,21 @@ const TASK_STATUSES: [&str; 7] = query::TASK_STATUSES;
 
 pub(super) async fn create_task(face: Face, request: Request) -> HandlerResult {
     let idempotent = IdempotentRequest::of(&request);
-    if let Some(created) = &idempotent.created {
-        return show_created_task(&face, created).await;
-    }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateTask = accept::body_or_default(&bytes)?;
+    match &idempotent.created {
+        // Earlier releases stored the task where it has a first run, too.
+        Some(RequestResult::Task(task))
+            if accept::first_run(request.clone(), &face.caller.name)?.is_some() =>
+        {
+            let row = task_row(&face, *task).await?;
+            let location = format!("/v1/tasks/{task}");
+            return Ok(created(&location, &One::new("task", show_task(&face, row).await?)));
+        }
+        Some(created) => return show_created_task(&face, created).await,
+        None => {}
+    }
     face.check_may_create_in(None, None)?;
     let title = accept::text("title", request.title.clone())?;
     let new = NewTask {
@@ -78,8 +87,16 @@ async fn task_at(
     run: RunId,
     sequence: Option<u64>,
 ) -> Result<reply::Task, Refusal> {
-    let latest = face.engine.catalogue().run_at(run, sequence).await?;
-    let runs = face.engine.catalogue().count_task_runs_up_to(row.id, run).await?;
+    let catalogue = face.engine.catalogue();
+    let then = match sequence {
+        Some(sequence) => catalogue.run_at(run, sequence).await?,
+        None => catalogue.queued_run(run).await?,
+    };
+    let latest = match then {
+        Some(then) => Some(then),
+        None => catalogue.run(run).await?,
+    };
+    let runs = catalogue.count_task_runs_up_to(row.id, run).await?;
     Ok(project::task(row, latest, runs))
 }
 

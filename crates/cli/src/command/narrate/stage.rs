@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::bell::Bell;
 use super::keyboard::Keyboard;
-use super::voice::Voice;
+use super::voice::{SpeechReport, Voice};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::aside;
@@ -31,10 +31,31 @@ pub(super) struct Stage {
     /// Whether the narration is over when the session has ended.
     ends_with_session: bool,
     end: Option<SessionEnd>,
-    listener_end: Option<ListenerEnd>,
     quits: bool,
     interrupts: Signal,
     terminations: Signal,
+}
+
+/// The next thing to do.
+enum Step {
+    Effects(Vec<NarratorEffect>),
+    Speech(SpeechReport),
+}
+
+/// Completes the work, with the listener beside it: half a command to the dispatcher would lose an utterance's id.
+async fn beside<T>(
+    work: impl Future<Output = T>,
+    mut listening: Pin<&mut impl Future<Output = ListenerEnd>>,
+    listened: &mut Option<ListenerEnd>,
+) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            end = listening.as_mut(), if listened.is_none() => *listened = Some(end),
+        }
+    }
 }
 
 impl Stage {
@@ -56,7 +77,6 @@ impl Stage {
             is_history: false,
             ends_with_session,
             end: None,
-            listener_end: None,
             quits: false,
             interrupts: signal(SignalKind::interrupt()).map_err(no_signals)?,
             terminations: signal(SignalKind::terminate()).map_err(no_signals)?,
@@ -76,26 +96,35 @@ impl Stage {
     /// Until the session has ended and all is spoken, the person quits, or the subscription is over.
     pub(super) async fn run(&mut self, listening: impl Future<Output = ListenerEnd>) -> Result<(), Failure> {
         let mut listening = pin!(listening);
+        // Once the listener has ended.
+        let mut listened = None;
         loop {
             if self.quits {
-                self.voice.silence().await?;
-                return Ok(());
+                return beside(self.voice.silence(), listening.as_mut(), &mut listened).await;
             }
             if let (Some(end), true) = (self.end, self.voice.is_silent() && self.bell.is_silent()) {
                 return outcome(end);
             }
             if self.end.is_none()
                 && self.ends.reports.is_empty()
-                && let Some(end) = self.listener_end.take()
+                && let Some(end) = listened.take()
             {
                 return self.subscription_ended(end).await;
             }
-            self.step(listening.as_mut()).await?;
+            let step = tokio::select! {
+                biased;
+                step = self.step() => step?,
+                end = listening.as_mut(), if listened.is_none() => {
+                    listened = Some(end);
+                    continue;
+                }
+            };
+            beside(self.carry_out_step(step), listening.as_mut(), &mut listened).await?;
         }
     }
 
-    /// One thing that happens, and all its effects. No effect is left half done because something else happens.
-    async fn step(&mut self, listening: Pin<&mut impl Future<Output = ListenerEnd>>) -> Result<(), Failure> {
+    /// Waits for the next thing to do. Nothing is lost if the future is dropped.
+    async fn step(&mut self) -> Result<Step, Failure> {
         let due = self.narrator.next_due_ms().map(|due| due.saturating_sub(self.now_ms()));
         let quiet = async {
             match due {
@@ -104,7 +133,7 @@ impl Stage {
             }
         };
         let has_room = self.has_room();
-        let effects = tokio::select! {
+        Ok(Step::Effects(tokio::select! {
             biased;
             _ = self.interrupts.recv() => return Err(Failure::Interrupted),
             _ = self.terminations.recv() => return Err(Failure::Interrupted),
@@ -118,23 +147,25 @@ impl Stage {
             }
             () = self.bell.due() => {
                 self.bell.ring();
-                return Ok(());
+                Vec::new()
             }
             report = self.ends.reports.recv(), if self.end.is_none() && has_room => match report {
                 Some(report) => self.take_report(report),
-                None => return Ok(()),
+                None => Vec::new(),
             },
-            end = listening, if self.listener_end.is_none() => {
-                self.listener_end = Some(end);
-                return Ok(());
-            }
             () = quiet => {
                 let now_ms = self.now_ms();
                 self.narrator.quiet(now_ms)
             }
-            report = self.voice.report() => return self.voice.go_on(report).await,
-        };
-        self.carry_out(effects).await
+            report = self.voice.report() => return Ok(Step::Speech(report)),
+        }))
+    }
+
+    async fn carry_out_step(&mut self, step: Step) -> Result<(), Failure> {
+        match step {
+            Step::Effects(effects) => self.carry_out(effects).await,
+            Step::Speech(report) => self.voice.go_on(report).await,
+        }
     }
 
     fn now_ms(&self) -> u64 {

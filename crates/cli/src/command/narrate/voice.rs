@@ -207,7 +207,10 @@ impl Speech {
             UtteranceProgress::Speaking => return self.speak_next().await,
             UtteranceProgress::Ended => {}
             // The dispatcher speaks nothing else before the end of this one, and a module may never report it.
-            UtteranceProgress::Late => self.client.cancel().await?,
+            UtteranceProgress::Late => match self.client.cancel().await {
+                Ok(()) | Err(SsipError::Refused { .. }) => {}
+                Err(why) => return Err(why),
+            },
         }
         self.current = None;
         self.queue.ended();
