@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recount_event::{Code, PromptEvent, RunId, TaskId};
+use recount_event::{Code, EventId, ForeignId, PromptEvent, PromptKind, RunId, TaskId};
 use recount_log::{End, ReadBound, ReadResult as _, RowPut};
 use recount_run::Command;
 
 use crate::catalogue::artifact_rows::{ArtifactRemoval, artifact_deletions, blob_of, removal_rows};
 use crate::catalogue::deleted_artifacts::record_deletions;
 use crate::catalogue::fold::successor_key;
-use crate::catalogue::prompt_rows::prompt_rows;
+use crate::catalogue::prompt_rows::{PromptRow, prompt_rows, stored};
 use crate::catalogue::pruned::pruned_up_to;
 use crate::catalogue::table::read_row;
 use crate::ground::error::{run_erased, run_not_found};
@@ -332,7 +332,9 @@ impl Writer {
                     return Ok(plan);
                 }
                 if let Some(PromptEvent { kind, id, .. }) = PromptEvent::requested(event.payload()) {
-                    prompt_rows(kind, id, event.event_id).into_iter().for_each(|put| plan.add(put));
+                    let deletions = prompt_rows(kind, id, event.event_id).into_iter();
+                    let is_taken = self.is_id_of_another(kind, id, event.event_id).await?;
+                    deletions.skip(usize::from(is_taken)).for_each(|put| plan.add(put));
                 }
                 let (deletions, artifact) = removal_rows(&event);
                 deletions.into_iter().for_each(|put| plan.add(put));
@@ -343,6 +345,22 @@ impl Writer {
             }
         }
         Ok(plan)
+    }
+
+    /// Whether the row of a prompt belongs to another run now. An erasure that failed has freed the ids of its prompts.
+    async fn is_id_of_another(
+        &self,
+        kind: PromptKind,
+        id: &ForeignId,
+        event_id: EventId,
+    ) -> Result<bool, Error> {
+        // The rows of other kinds have the event in their keys.
+        if kind != PromptKind::Approval {
+            return Ok(false);
+        }
+        let found = stored(self.context.ground.store(), kind, id, 1).await.readable()?.whole();
+        let row = found.and_then(|mut rows| rows.pop()).and_then(|row| PromptRow::read(kind, &row).ok());
+        Ok(row.is_some_and(|row| row.event_id() != event_id))
     }
 
     /// The row with the highest pruned position, if it increases.

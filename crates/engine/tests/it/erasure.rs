@@ -2,7 +2,7 @@
 
 use recount_engine::{ListQuery, NewRun};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{Code, RunId, TaskId};
+use recount_event::{Code, ForeignId, PromptKind, RunId, TaskId};
 use recount_faulty_store::AppendFault;
 use recount_log::{FaultKind, RowRange};
 
@@ -127,17 +127,46 @@ async fn an_interrupted_deletion_is_finished_at_the_next_start() {
         if !is_recorded {
             scene.engine.admin().delete_task(task, "ann").await.unwrap();
         }
-        // A background service finishes the deletion.
-        let erasing = scene.engine.clone();
-        let finished = async {
-            while rows_naming(&scene, &[task.to_string()]).await.iter().any(|row| row.contains("erasing")) {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(std::time::Duration::from_secs(60), finished).await.unwrap();
-        drop(erasing);
+        finish_deletion(&scene, task).await;
         check_erased(&scene, task, ended, active, neighbour).await;
     }
+}
+
+/// A background service finishes a deletion.
+async fn finish_deletion(scene: &Scene, task: TaskId) {
+    let finished = async {
+        while rows_naming(scene, &[task.to_string()]).await.iter().any(|row| row.contains("erasing")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), finished).await.unwrap();
+}
+
+/// The rows of a run are deleted before the run, so the ids of its approvals may be free while it still exists.
+#[tokio::test(start_paused = true)]
+async fn an_interrupted_deletion_leaves_the_approval_of_another_run_with_the_same_id() {
+    let mut times_free = 0;
+    for passes in 0..12 {
+        let (mut scene, task, _, _, neighbour) = scene().await;
+        let faults = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
+        scene.store.next_appends(faults);
+        scene.engine.admin().delete_task(task, "ann").await.ok();
+        scene.store.next_appends([]);
+        let taken = scene.report(neighbour, 0, &[("run.started", "{}"), APPROVAL]).await;
+        scene.reopen().await;
+        if scene.engine.catalogue().task(task).await.unwrap().is_some() {
+            scene.engine.admin().delete_task(task, "ann").await.unwrap();
+        }
+        finish_deletion(&scene, task).await;
+        if taken.is_ok() {
+            times_free += 1;
+            let id = ForeignId::parse("a1").unwrap();
+            let row = scene.engine.read().prompt(PromptKind::Approval, &id).await.unwrap();
+            assert_eq!(row.map(|row| row.run_id()), Some(neighbour), "{passes}");
+            scene.check().await;
+        }
+    }
+    assert!(times_free > 0);
 }
 
 #[tokio::test(start_paused = true)]
