@@ -67,7 +67,7 @@ impl Operator {
                         .unwrap_or_default();
                     answers.push(answer);
                     self.engine_play.client_record().answers.insert(row.id().to_string(), answers.clone());
-                    // The id of a request that was pruned is free again, and that of a run whose deletion has begun.
+                    // The id of a request that was pruned is free again, and that of a run whose deletion was requested.
                     answers.retain(|(run, sequence, _)| {
                         !self.engine_play.may_be_removed(*run, *sequence)
                             && !self.engine_play.is_deletion_requested(*run)
