@@ -44,15 +44,14 @@ enum Step {
 
 /// Completes the work, with the listener beside it: half a command to the dispatcher would lose an utterance's id.
 async fn beside<T>(
-    work: impl Future<Output = T>,
+    mut work: Pin<Box<impl Future<Output = T>>>,
     mut listening: Pin<&mut impl Future<Output = ListenerEnd>>,
     listened: &mut Option<ListenerEnd>,
 ) -> T {
-    let mut work = pin!(work);
     loop {
         tokio::select! {
             biased;
-            done = &mut work => return done,
+            done = work.as_mut() => return done,
             end = listening.as_mut(), if listened.is_none() => *listened = Some(end),
         }
     }
@@ -100,7 +99,7 @@ impl Stage {
         let mut listened = None;
         loop {
             if self.quits {
-                return beside(self.voice.silence(), listening.as_mut(), &mut listened).await;
+                return beside(Box::pin(self.voice.silence()), listening.as_mut(), &mut listened).await;
             }
             if let (Some(end), true) = (self.end, self.voice.is_silent() && self.bell.is_silent()) {
                 return outcome(end);
@@ -119,7 +118,7 @@ impl Stage {
                     continue;
                 }
             };
-            beside(self.carry_out_step(step), listening.as_mut(), &mut listened).await?;
+            beside(Box::pin(self.carry_out_step(step)), listening.as_mut(), &mut listened).await?;
         }
     }
 
