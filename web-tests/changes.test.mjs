@@ -112,8 +112,8 @@ test('changes that were not shown are not applied, a branch is made, and the res
   assert.equal(execFileSync('git', ['show', 'of-the-run:new/file.txt'], { cwd: work, encoding: 'utf8' }), 'other\n');
 
   await page.getByRole('button', { name: 'Discard …' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Discard', exact: true }).click();
   page.expectStatus(410);
+  await page.getByRole('dialog').getByRole('button', { name: 'Discard', exact: true }).click();
   await page.getByText('it was discarded').waitFor();
   await assert.rejects(readFile(join(copy, 'new/file.txt')), { code: 'ENOENT' });
 });

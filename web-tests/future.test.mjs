@@ -111,8 +111,7 @@ for (const [form, names] of [['as it is', /^$/], ['without ids of artifacts', /a
     });
     const frames = told.map((event) => `id: ${event.sequence}\ndata: ${JSON.stringify(event)}\n\n`);
     const origin = await laterRelease(t, `${frames.join('')}event: caught_up\ndata: {}\n\n`);
-    const page = await openPage(t, browser, `${origin}/#${RUN}`);
-    page.expectStatus(409);
+    const page = await openPage(t, browser, `${origin}/#${RUN}`, { statuses: [409] });
     const things = page.locator('.things > *');
     await things.nth(10).waitFor({ state: 'attached' });
     const shown = new Set();

@@ -197,8 +197,7 @@ test('an edit is shown as its diff, with its input folded', TEST, async (t) => {
 test('a call whose content is not known cannot be approved', TEST, async (t) => {
   const server = await startServer(t);
   const run = await waitingRun(server, { a: { preview: 'beginning', preview_kind: 'command', preview_size_bytes: 90_000, preview_artifact_id: 'art_none' } });
-  const page = await openPage(t, browser, `${server.origin}/#${run}`);
-  page.expectStatus(404);
+  const page = await openPage(t, browser, `${server.origin}/#${run}`, { statuses: [404] });
   await takesAnswers(page, 'reject', 'a');
   await page.getByText('Not all of the call can be shown, so it cannot be approved here.').waitFor();
   assert.equal(await button(page, 'approve', 'a').getAttribute('aria-disabled'), 'true');
