@@ -166,7 +166,7 @@ impl Shaper {
         soonest.map(|time| time.max(allowed).max(self.now))
     }
 
-    /// Changes the terms after a renegotiation. They apply to later events; filtered events stay dropped.
+    /// Changes the terms after a renegotiation, from the next call that has the time on. Filtered events stay dropped.
     pub fn terms_changed(&mut self, terms: Terms) {
         self.agreed = AgreedBoundaries::new(terms.boundaries());
         self.bucket = terms.events_per_second().map(|rate| match &self.bucket {
@@ -174,7 +174,6 @@ impl Shaper {
             None => Bucket::new(rate),
         });
         self.terms = terms;
-        self.dispatch_ready();
     }
 
     /// Returns all waiting events, whatever the rate, so that the end of the stream loses nothing.
