@@ -1,6 +1,7 @@
 //! A speech-dispatcher of a test's own, without sound: its module `dummy` makes none, its module `writer` writes what it
 //! would speak into a file.
 
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -52,7 +53,8 @@ impl Dispatcher {
             .expect(MISSING);
         let mut dispatcher = Dispatcher { folder, child };
         let until = recount_world::moment() + PATIENCE;
-        while !dispatcher.socket().exists() {
+        // The file exists a moment before it accepts connections.
+        while UnixStream::connect(dispatcher.socket()).is_err() {
             assert!(recount_world::moment() < until, "it opens no socket: {}", dispatcher.log());
             let ended = dispatcher.child.try_wait().unwrap();
             assert!(ended.is_none(), "it ended: {}", dispatcher.log());
