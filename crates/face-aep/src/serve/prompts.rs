@@ -41,7 +41,9 @@ pub(super) async fn list(kind: PromptKind, face: Face, RawQuery(raw): RawQuery) 
 }
 
 pub(super) async fn get(kind: PromptKind, face: Face, Ids(id): Ids<String>) -> HandlerResult {
-    shown(&face, kind, &accept::prompt_id(kind, &id)?).await
+    let row = find(&face, kind, &accept::prompt_id(kind, &id)?).await?;
+    let context = face.engine.read().packaged_context(&row).await?;
+    Ok(json(StatusCode::OK, &one(row, context)))
 }
 
 /// A prompt that exists and that the caller may see.
@@ -49,12 +51,6 @@ async fn find(face: &Face, kind: PromptKind, id: &ForeignId) -> Result<PromptRow
     let missing = || accept::no_prompt(kind, id.as_str());
     let row = face.engine.read().prompt(kind, id).await?.ok_or_else(missing)?;
     if face.sees_run(row.run_id()).await? { Ok(row) } else { Err(missing()) }
-}
-
-async fn shown(face: &Face, kind: PromptKind, id: &ForeignId) -> HandlerResult {
-    let row = find(face, kind, id).await?;
-    let context = face.engine.read().packaged_context(&row).await?;
-    Ok(json(StatusCode::OK, &one(row, context)))
 }
 
 fn one(row: PromptRow, context: Option<Json>) -> One<project::Prompt> {
