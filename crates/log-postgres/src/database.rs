@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use crate::connect::{Link, Session};
 use crate::core::Core;
 use crate::group::Known;
-use crate::lease::Lease;
 use crate::node::{Node, wait_for};
 use crate::options::PostgresOptions;
 use crate::sql::Sql;
@@ -101,11 +100,6 @@ impl Database {
     /// Host, port and name of the database, without user and password.
     pub fn shown(&self) -> &str {
         self.0.target.shown()
-    }
-
-    /// The lease of this node.
-    pub fn lease(&self) -> &Arc<Lease> {
-        self.0.lease()
     }
 
     /// Ends the lease of this node at once, so that other nodes can take its stores over. Close the stores first: one that is

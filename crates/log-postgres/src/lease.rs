@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// Shared by the task that renews the lease and all that depend on it.
 #[derive(Debug)]
-pub struct Lease {
+pub(crate) struct Lease {
     length: Duration,
     deadline: Mutex<Instant>,
     lost: AtomicBool,
@@ -38,7 +38,7 @@ impl Lease {
     }
 
     /// Whether an effect outside of the log may begin at this moment.
-    pub fn is_valid_at(&self, moment: Instant) -> bool {
+    pub(crate) fn is_valid_at(&self, moment: Instant) -> bool {
         !self.is_lost() && moment < *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

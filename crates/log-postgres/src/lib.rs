@@ -44,6 +44,5 @@ mod tls;
 mod writer;
 
 pub use database::Database;
-pub use lease::Lease;
 pub use options::PostgresOptions;
 pub use store::PostgresStore;
