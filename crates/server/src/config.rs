@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use recount_agent::web::WebSettings;
 use recount_engine::{ArtifactQuota, Policy};
-use recount_log_sqlite::Durability;
 
 pub use self::aaep::Aaep;
 pub use self::aap::Aap;
@@ -31,9 +30,10 @@ pub(crate) use self::rooms::{RoomAccess, Rooms};
 pub use self::runs::Runs;
 use self::runs::{ExternalSettings, Folders};
 use self::table::{DefaultContext, Values};
+use crate::StartError;
 use crate::redaction::Redaction;
 use crate::settings::{Environment, Lookup, Setting};
-use crate::{Home, StartError};
+use crate::stores::{Durability, SqliteSettings, Stores};
 
 /// The complete checked configuration.
 #[derive(Debug, Clone)]
@@ -145,13 +145,13 @@ impl Config {
         })
     }
 
-    pub(crate) fn home(&self) -> Home {
-        Home {
-            data: self.data.clone(),
+    pub(crate) fn stores(&self) -> Stores {
+        let sqlite = SqliteSettings {
             durability: self.durability,
             accept_loss_after: self.accept_loss_after.clone(),
             hot_events_max: self.hot_events_max,
-        }
+        };
+        Stores::in_folder(&self.data, sqlite)
     }
 }
 

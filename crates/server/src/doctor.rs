@@ -17,12 +17,11 @@ use recount_api::reply::One;
 use recount_engine::{Engine, EngineStats, Policy};
 use recount_event::{Code, codec};
 use recount_face_aep::Refusal;
-use recount_log_sqlite::Durability;
 
 pub use self::folder::offline;
 use crate::admin_json::json;
-use crate::home::Home;
 use crate::metrics::Sources;
+use crate::stores::{Durability, Stores};
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{Files, limits};
 
@@ -30,7 +29,7 @@ use crate::{Files, limits};
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) sources: Sources,
-    pub(crate) home: Home,
+    pub(crate) stores: Stores,
 }
 
 /// With `full=true` every event's bytes are read.
@@ -71,7 +70,7 @@ impl Server {
             }
             checks.extend(of_tenant);
         }
-        durability(&mut checks, self.home.durability);
+        durability(&mut checks, self.stores.durability());
         retention(&mut checks, tenants.retention());
         priority(&mut checks);
         files(&mut checks, Files::now());
@@ -81,9 +80,9 @@ impl Server {
         if let Some(pool) = tenants.agents() {
             pool.checks(&mut checks, tenants.default_engine().world()).await;
         }
-        folder::leftovers(&mut checks, &self.home.data);
-        folder::disk(&mut checks, &self.home.data);
-        folder::permissions(&mut checks, &self.home.data);
+        folder::leftovers(&mut checks, self.stores.data());
+        folder::disk(&mut checks, self.stores.data());
+        folder::permissions(&mut checks, self.stores.data());
         checks
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
 use recount_log::{Fault, FaultKind, MemoryStore, Store};
-use recount_log_sqlite::SqliteStore;
 use recount_run::{CancelledBy, Command};
 use recount_world::World;
 use serde_json::json;
@@ -17,18 +16,20 @@ use crate::boxed;
 use crate::config::{Config, LogFormat, Options};
 use crate::files::limit_text;
 use crate::running::{Listeners, ServerSettings, bind_server};
+use crate::stores::Stores;
+use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{Files, Running, StartError, backup, limits, logging};
 
 /// The file of a data folder that notes the process and the address of the server that uses it.
 const ADDRESS: &str = "address";
 
-/// Opens the store that the configuration names.
-pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
-    check_folder(&config.data)?;
-    let store =
-        open_store_or_fault(config).map_err(|fault| StartError::failed(in_use(&config.data, &fault)))?;
+/// Opens the store of the default tenant.
+pub(crate) fn open_store(stores: &Stores) -> Result<Arc<dyn Store>, StartError> {
+    let data = stores.data();
+    check_folder(data)?;
+    let store = stores.open(TENANT_DEFAULT).map_err(|fault| StartError::failed(in_use(data, &fault)))?;
     // This process holds the folder now.
-    backup::clear(&config.data);
+    backup::clear(data);
     Ok(store)
 }
 
@@ -69,11 +70,6 @@ fn check_folder(data: &Path) -> Result<(), StartError> {
         )));
     }
     Ok(())
-}
-
-/// Like [`open_store`], but returns the fault that refused it.
-pub(crate) fn open_store_or_fault(config: &Config) -> Result<SqliteStore, Fault> {
-    SqliteStore::open(config.home().options(config.data.clone()))
 }
 
 /// The default data folder of `serve`.
@@ -297,8 +293,9 @@ async fn assemble(
     redactor: Arc<Redactor>,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let listener = bind_server(config.bind).await?;
+    let stores = config.stores();
     let store: Arc<dyn Store> = match config.in_memory {
-        false => Arc::new(open_store(config)?),
+        false => open_store(&stores)?,
         true => {
             let failed = |why| StartError::failed(format!("cannot create {}: {why}", config.data.display()));
             std::fs::create_dir_all(&config.data).map_err(failed)?;
@@ -306,7 +303,7 @@ async fn assemble(
         }
     };
     let pool = AgentPool::build(config, registry).await?;
-    let (home, access) = (config.home(), config.access.clone());
+    let access = config.access.clone();
     let settings = config.settings.iter().map(
         |setting| json!({"key": setting.key, "value": setting.value, "source": setting.source.to_string()}),
     );
@@ -318,7 +315,7 @@ async fn assemble(
         profiles: pool.profiles().clone(),
         settings,
     };
-    let (running, listeners) = Running::on(listener, store, world, Some(home), entry, redactor).await?;
+    let (running, listeners) = Running::on(listener, store, world, Some(stores), entry, redactor).await?;
     running.gate.tenants.limit_artifacts(config.artifacts);
     running.gate.tenants.set_retention(config.retention, config.sweep_every);
     running.gate.tenants.expect_agents();

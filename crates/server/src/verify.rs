@@ -10,7 +10,7 @@ use recount_log::chain::ChainValue;
 use recount_run::{Auditor, Illegal};
 
 #[doc(hidden)]
-pub use folder::seal;
+pub use crate::stores::seal_now as seal;
 pub use folder::{Survey, offline};
 
 /// The result of checking one run, or a store as a whole.

@@ -10,7 +10,6 @@ use std::time::Duration;
 use recount_agent::model::ModelName;
 use recount_agent::sandbox::Mode;
 use recount_agent::web::{InvalidPrivateHost, PrivateHost};
-use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
 use super::options::LogFormat;
@@ -18,6 +17,7 @@ use super::rooms::RoomAccess;
 use crate::StartError;
 use crate::amounts;
 use crate::limits::SWEEP_EVERY_MIN;
+use crate::stores::Durability;
 
 /// The error for a setting with an invalid value.
 pub(super) fn wrong(key: &str, value: &str, accepted: &str) -> StartError {

@@ -11,7 +11,6 @@ use recount_agent::model::ModelName;
 use recount_agent::sandbox::{Mode, SandboxSettings};
 use recount_agent::web::PrivateHost;
 use recount_engine::ArtifactQuota;
-use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
 use super::aap::BASE_PATH_DEFAULT;
@@ -24,6 +23,7 @@ use crate::limits::{
     ARTIFACTS_OF_A_TASK_MAX, RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, SWEEP_EVERY_DEFAULT, TOOLS_AT_ONCE_MAX,
 };
 use crate::settings::Lookup;
+use crate::stores::Durability;
 
 /// The type of a setting in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use recount_log::{Fault, FaultKind, Integrity, ReadBound, Record, Store, StreamKey};
-use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
+use recount_log_sqlite::inspect;
 
 use super::{Checker, Noted, VerifyReport};
-use crate::boxed;
+use crate::stores::open_folder;
 use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 use crate::{StartError, audit, limits};
 
@@ -147,15 +147,6 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     })
 }
 
-/// Seals all records of a folder at once. For tests of damage to sealed records.
-#[doc(hidden)]
-#[boxed]
-pub async fn seal(data: &Path) -> Result<(), StartError> {
-    let store = SqliteStore::open(SqliteOptions::new(data)).map_err(|fault| refused(&fault))?;
-    store.seal_now().await.map_err(|fault| refused(&fault))?;
-    store.close().await.map_err(|fault| refused(&fault))
-}
-
 /// Why runs could not be read.
 enum ReadFailure {
     Store(Fault),
@@ -165,7 +156,7 @@ enum ReadFailure {
 /// Opens the store, which refuses a damaged one unchanged, and checks each run; then the catalogue, if the runs are
 /// sound.
 fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>), ReadFailure> {
-    let store = SqliteStore::open(SqliteOptions::new(data)).map_err(ReadFailure::Store)?;
+    let store = open_folder(data).map_err(ReadFailure::Store)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| {
         ReadFailure::Runtime(StartError::failed(format!("cannot start the runtime: {why}")))
     })?;
@@ -176,14 +167,14 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>)
             let streams =
                 store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(ReadFailure::Store)?;
             let Some(last) = streams.last() else {
-                missing_blobs(&store, &mut reports).await;
+                missing_blobs(&*store, &mut reports).await;
                 let sound = reports.iter().all(|report: &VerifyReport| report.problems.is_empty());
-                let astray = if sound { catalogue(&store).await } else { Vec::new() };
+                let astray = if sound { catalogue(&*store).await } else { Vec::new() };
                 return Ok((reports, astray));
             };
             after = Some(last.clone());
             for stream in &streams {
-                reports.push(one(&store, stream, noted).await);
+                reports.push(one(&*store, stream, noted).await);
             }
         }
     })
