@@ -4,6 +4,7 @@
 //! against a person who can change the bytes next to it: only a head that was recorded elsewhere does.
 
 mod folder;
+mod survey;
 
 use recount_event::codec;
 use recount_log::chain::ChainValue;
@@ -11,7 +12,8 @@ use recount_run::{Auditor, Illegal};
 
 #[doc(hidden)]
 pub use crate::stores::seal_now as seal;
-pub use folder::{Survey, offline};
+pub use folder::offline;
+pub use survey::Survey;
 
 /// The result of checking one run, or a store as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
