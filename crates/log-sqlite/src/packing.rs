@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::sum::Sum;
+use recount_log::Sum;
 
 /// Several records as one value.
 #[derive(Debug, Default)]

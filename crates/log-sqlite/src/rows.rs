@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::limits::DAMAGED_ROWS_MAX;
-use recount_log::{DamagedRow, Row, RowRange, WholeRows};
+use recount_log::{DamagedRow, Row, RowRange, Sum, WholeRows};
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 use crate::fault::altered;
 use crate::layout::{bytes, int, number};
 use crate::limits::{NAME_BYTES_CHANGED, REMOVED_AT_A_TIME};
-use crate::sum::Sum;
 
 /// The columns of a row, in the order [`stored_row`] takes them.
 macro_rules! columns {

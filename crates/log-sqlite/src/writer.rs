@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use recount_log::limits::{GROUP_APPENDS_MAX, GROUP_BYTES_MAX};
-use recount_log::{Append, AppendError, Fault, FaultKind, Observer, RowRepair, StreamKey};
+use recount_log::{Append, AppendError, Fault, FaultKind, Meters, Observer, RowRepair, StreamKey};
 use recount_world::moment;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -44,7 +44,6 @@ use crate::hot::Hot;
 use crate::layout;
 use crate::limits;
 use crate::load;
-use crate::meters::Meters;
 use crate::options::SqliteOptions;
 use crate::pending_rows::{PendingRows, RowStates};
 use crate::reserve::Reserve;

@@ -86,6 +86,8 @@ pub enum FaultKind {
     Busy,
     /// The store was closed, or is closing.
     Closed,
+    /// Another node owns the store now. Nothing was changed, and nothing will be: open the store again.
+    Fenced,
     /// What was read is not what was written.
     Corrupt,
     /// No space is left.
@@ -98,6 +100,8 @@ pub enum FaultKind {
     Newer,
     /// A request exceeded a named limit.
     TooLarge,
+    /// This kind of store cannot do it; the message names what can.
+    Unsupported,
 }
 
 /// Whether the same call may succeed later.

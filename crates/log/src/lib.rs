@@ -27,15 +27,19 @@ mod fault;
 mod forward;
 pub mod limits;
 mod memory;
+mod meters;
 mod readable;
 mod store;
+mod sum;
 mod values;
 
 pub use admit::admit_blob;
 pub use fault::{AppendError, Damage, DropReason, DroppedEnd, Fault, FaultKind, Retry};
 pub use memory::MemoryStore;
+pub use meters::Meters;
 pub use readable::{MaybeDamage, ReadResult, Readable};
 pub use store::{Answer, Observer, Store};
+pub use sum::Sum;
 pub use values::*;
 
 #[doc(hidden)]

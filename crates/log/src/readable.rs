@@ -67,11 +67,13 @@ mod tests {
         for kind in [
             FaultKind::Busy,
             FaultKind::Closed,
+            FaultKind::Fenced,
             FaultKind::Full,
             FaultKind::Io,
             FaultKind::Locked,
             FaultKind::Newer,
             FaultKind::TooLarge,
+            FaultKind::Unsupported,
         ] {
             assert_eq!(Err::<(), _>(fault(kind)).readable(), Err(fault(kind)));
         }

@@ -18,9 +18,10 @@ pub(crate) fn may_have_happened(error: &AppendError) -> bool {
         AppendError::GuardFailed { .. } | AppendError::Erased { .. } => false,
         AppendError::TailMoved { .. } => true,
         // Refused before any write.
-        AppendError::Fault(fault) => {
-            !matches!(fault.kind, FaultKind::Busy | FaultKind::Closed | FaultKind::TooLarge)
-        }
+        AppendError::Fault(fault) => !matches!(
+            fault.kind,
+            FaultKind::Busy | FaultKind::Closed | FaultKind::Fenced | FaultKind::TooLarge
+        ),
     }
 }
 

@@ -107,7 +107,11 @@ impl From<Fault> for Error {
             FaultKind::Corrupt if names_run(&fault) => Code::RunDamaged,
             FaultKind::Corrupt => Code::StoreCorrupt,
             FaultKind::Full => Code::StoreFull,
-            FaultKind::Io | FaultKind::Locked | FaultKind::Newer => Code::StoreUnavailable,
+            FaultKind::Io
+            | FaultKind::Locked
+            | FaultKind::Newer
+            | FaultKind::Fenced
+            | FaultKind::Unsupported => Code::StoreUnavailable,
             FaultKind::TooLarge => Code::LimitReached,
         };
         let retry_after = match fault.retry {

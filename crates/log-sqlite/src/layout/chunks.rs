@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use recount_log::Fault;
 use recount_log::chain::ChainValue;
+use recount_log::{Fault, Sum};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
@@ -14,7 +14,6 @@ use super::streams::StreamTail;
 use super::whole::Totals;
 use crate::fault::{FaultContext as _, corrupt};
 use crate::packing::{self, PackedRecords};
-use crate::sum::Sum;
 
 /// One stored chunk, unpacked.
 pub(crate) struct StoredChunk<'r> {

@@ -2,13 +2,12 @@
 //!
 //! It must not know records or transactions; `packing.rs` packs the spans.
 
-use recount_log::Fault;
+use recount_log::{Fault, Sum};
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 use super::columns::{int, number};
 use crate::fault::{FaultContext as _, corrupt};
 use crate::packing::{self, FeedSpan};
-use crate::sum::Sum;
 
 /// The columns of a row of the feed, in the order [`stored_feed`] takes them.
 macro_rules! feed_columns {

@@ -6,12 +6,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use recount_log::chain::ChainValue;
-use recount_log::{End, Fault, StreamKey, Tail};
+use recount_log::{End, Fault, StreamKey, Sum, Tail};
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 use super::columns::{int, limit, number, one};
 use crate::fault::{FaultContext as _, altered, corrupt};
-use crate::sum::Sum;
 
 /// The number of a stream, its end, and the beginning of its remaining records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,13 @@
-//! Counters and timings of the store, for `stats`.
+//! Counters and timings of a store, for [`crate::Store::stats`].
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use recount_log::{Histogram, Stats};
+use crate::values::{Histogram, Stats};
 
 /// Shared by the writer, which counts, and `stats`.
 #[derive(Default)]
-pub(crate) struct Meters(Mutex<MeterValues>);
+pub struct Meters(Mutex<MeterValues>);
 
 #[derive(Default)]
 struct MeterValues {
@@ -23,21 +23,21 @@ impl Meters {
     }
 
     /// Records the latencies of appends that shared a commit.
-    pub(crate) fn group(&self, appends: impl ExactSizeIterator<Item = Duration>) {
+    pub fn group(&self, appends: impl ExactSizeIterator<Item = Duration>) {
         let mut noted = self.lock();
         noted.group_appends.note(appends.len() as u64);
         appends.for_each(|time| noted.append_micros.note(micros(time)));
     }
 
-    pub(crate) fn synced(&self, time: Duration) {
+    pub fn synced(&self, time: Duration) {
         self.lock().sync_micros.note(micros(time));
     }
 
-    pub(crate) fn failed(&self) {
+    pub fn failed(&self) {
         self.lock().commits_failed += 1;
     }
 
-    pub(crate) fn add_to(&self, stats: &mut Stats) {
+    pub fn add_to(&self, stats: &mut Stats) {
         let noted = self.lock();
         stats.append_micros = noted.append_micros.clone();
         stats.sync_micros = noted.sync_micros.clone();

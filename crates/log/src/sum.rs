@@ -1,4 +1,4 @@
-//! Checksums of stored rows: every row is written with one and checked against it each time it is read.
+//! Checksums of stored rows: a store writes every row with one and checks it each time it reads the row.
 //!
 //! A sum covers all columns of its row and the name of its table, so that a value from another row or
 //! another table does not pass. XXH3 finds damage, at the speed of memory; it does not resist an attacker, which is
@@ -9,31 +9,31 @@ use twox_hash::XxHash3_64;
 /// A sum that is built part by part. The parts cannot be shifted against each other: each is hashed by itself, over
 /// the sum of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sum(u64);
+pub struct Sum(u64);
 
 impl Sum {
     /// The sum of a row of a table that has no columns yet.
-    pub(crate) fn of(table: &str) -> Self {
+    pub fn of(table: &str) -> Self {
         Sum(0).bytes(table.as_bytes())
     }
 
     #[must_use]
-    pub(crate) fn bytes(self, bytes: &[u8]) -> Self {
+    pub fn bytes(self, bytes: &[u8]) -> Self {
         Sum(XxHash3_64::oneshot_with_seed(self.0, bytes))
     }
 
     #[must_use]
-    pub(crate) fn number(self, number: u64) -> Self {
+    pub fn number(self, number: u64) -> Self {
         self.bytes(&number.to_le_bytes())
     }
 
     /// As it is kept in a column.
-    pub(crate) fn column(self) -> i64 {
+    pub fn column(self) -> i64 {
         self.0.cast_signed()
     }
 
     /// As it is kept within a value.
-    pub(crate) fn to_bytes(self) -> [u8; 8] {
+    pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_le_bytes()
     }
 }

@@ -1,0 +1,286 @@
+//! The shared tables: the nodes with their leases, the stores with owner and counters, and notes for the whole database.
+//!
+//! A node that does not renew its lease in time may be deleted by any other node, which frees its stores. Taking a free
+//! store raises its epoch. So an owner is never replaced while its lease is valid, and a replaced one is fenced.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recount_log::{Fault, FaultKind, Retry};
+use recount_world::Clock;
+
+use crate::connect::{Link, Session};
+use crate::fault::QueryError;
+use crate::group::Counters;
+use crate::limits;
+
+/// The version of the shared tables.
+const VERSION: &str = "1";
+
+const TABLES: &str = "
+    CREATE SCHEMA IF NOT EXISTS recount;
+    CREATE TABLE recount.notes (key text PRIMARY KEY, value text NOT NULL);
+    CREATE TABLE recount.nodes (
+        node text PRIMARY KEY,
+        address text NOT NULL,
+        since timestamptz NOT NULL DEFAULT clock_timestamp(),
+        until timestamptz NOT NULL
+    ) WITH (fillfactor = 50);
+    CREATE TABLE recount.stores (
+        name text PRIMARY KEY,
+        schema text NOT NULL UNIQUE,
+        version integer NOT NULL DEFAULT 0,
+        node text REFERENCES recount.nodes ON DELETE SET NULL,
+        epoch bigint NOT NULL DEFAULT 0,
+        group_number bigint NOT NULL DEFAULT 0,
+        last_position bigint NOT NULL DEFAULT 0,
+        last_stream bigint NOT NULL DEFAULT 0,
+        records bigint NOT NULL DEFAULT 0,
+        bytes bigint NOT NULL DEFAULT 0,
+        -- Positions before this one have a partition.
+        covered_to bigint NOT NULL DEFAULT 0
+    ) WITH (fillfactor = 50);
+    INSERT INTO recount.notes (key, value) VALUES ('version', '1');
+";
+
+/// A store that this node has taken over.
+#[derive(Debug, Clone)]
+pub(crate) struct Ownership {
+    pub(crate) counters: Counters,
+    pub(crate) version: i32,
+    /// Positions before this one have a partition.
+    pub(crate) covered_to: u64,
+}
+
+/// Creates the shared tables if they are missing, and refuses those of a newer release.
+pub(crate) async fn prepare(session: &Session) -> Result<(), Fault> {
+    let exists: Arc<str> = "SELECT to_regclass('recount.notes') IS NOT NULL".into();
+    let looking = "looking for the tables of Recount";
+    let mut attempts = 0;
+    loop {
+        let found = session.query(looking, &exists, &[]).await.map_err(QueryError::into_fault)?;
+        if found.first().is_some_and(|row| row.get(0)) {
+            break;
+        }
+        let created = session.execute("cannot create the tables of Recount", TABLES).await;
+        // Another node may be creating them at the same time.
+        let Err(error) = created else { break };
+        attempts += 1;
+        if attempts == 5 {
+            return Err(error.into_fault());
+        }
+        tokio::time::sleep(limits::RECONNECT_PAUSE).await;
+    }
+    let version = note(session, "version").await?.unwrap_or_default();
+    if version != VERSION {
+        let message = format!(
+            "the database was written by a newer release (shared schema {version:?}, this one knows {VERSION}); use \
+             that release"
+        );
+        return Err(Fault::new(FaultKind::Newer, Retry::Never, message));
+    }
+    Ok(())
+}
+
+async fn note(session: &Session, key: &str) -> Result<Option<String>, Fault> {
+    let sql: Arc<str> = "SELECT value FROM recount.notes WHERE key = $1".into();
+    let rows = session.query("reading a note of the database", &sql, &[&key]).await;
+    Ok(rows.map_err(QueryError::into_fault)?.first().map(|row| row.get(0)))
+}
+
+/// Notes a value unless there is one, and returns the one that is noted now.
+pub(crate) async fn note_once(session: &Session, key: &str, value: &str) -> Result<String, Fault> {
+    let sql: Arc<str> =
+        "INSERT INTO recount.notes (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING".into();
+    let noted = session.query("writing a note of the database", &sql, &[&key, &value]).await;
+    noted.map_err(QueryError::into_fault)?;
+    note(session, key).await.map(Option::unwrap_or_default)
+}
+
+/// Refuses a node whose clock differs much from that of the database: deadlines of runs are times of the owner's clock.
+pub(crate) async fn check_clock(session: &Session, clock: &dyn Clock) -> Result<(), Fault> {
+    let sql: Arc<str> = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint".into();
+    let before = clock.now_ms();
+    let rows = session.query("reading the clock of the database", &sql, &[]).await;
+    let rows = rows.map_err(QueryError::into_fault)?;
+    let after = clock.now_ms();
+    let theirs = rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned();
+    let offset = if theirs < before { before - theirs } else { theirs.saturating_sub(after) };
+    if u128::from(offset) <= limits::CLOCK_OFFSET_MAX.as_millis() {
+        return Ok(());
+    }
+    let message = format!(
+        "the clock of this machine differs by {}.{:03} s from the clock of the database; set both with NTP, then start \
+         again",
+        offset / 1000,
+        offset % 1000
+    );
+    Err(Fault::new(FaultKind::Io, Retry::Maybe, message))
+}
+
+pub(crate) async fn store_names(session: &Session) -> Result<Vec<String>, Fault> {
+    let sql: Arc<str> = "SELECT name FROM recount.stores".into();
+    let rows = session.query("listing the stores", &sql, &[]).await.map_err(QueryError::into_fault)?;
+    let mut names: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The schema of a store; created empty if the store is new.
+pub(crate) async fn find_or_create(session: &Session, name: &str) -> Result<String, Fault> {
+    let schema = schema_name(name);
+    let sql: Arc<str> = "SELECT schema FROM recount.stores WHERE name = $1".into();
+    let context = format!("looking for store {name:?}");
+    let found = session.query(&context, &sql, &[&name]).await.map_err(QueryError::into_fault)?;
+    if let Some(row) = found.first() {
+        return Ok(row.get(0));
+    }
+    let quoted = name.replace('\'', "''");
+    // Another node that creates the same store waits at the first statement, and then finds all of it.
+    let create = format!(
+        "INSERT INTO recount.stores (name, schema) VALUES ('{quoted}', '{schema}') ON CONFLICT DO NOTHING;
+         CREATE SCHEMA IF NOT EXISTS \"{schema}\";"
+    );
+    let created = session.execute(&format!("cannot create store {name:?}"), &create).await;
+    created.map_err(QueryError::into_fault)?;
+    Ok(schema)
+}
+
+/// A name for the schema that people recognize and that belongs to one store only.
+fn schema_name(name: &str) -> String {
+    let letters = name.chars().take(30).map(|letter| match letter {
+        'a'..='z' | '0'..='9' => letter,
+        _ => '_',
+    });
+    let digest = blake3::hash(name.as_bytes()).to_hex();
+    format!("recount_{}_{}", letters.collect::<String>(), &digest[..8])
+}
+
+/// Adds this node, with a lease from now on.
+pub(crate) async fn add_node(link: &Link, node: &str, address: &str, lease: Duration) -> Result<(), Fault> {
+    let sql: Arc<str> = "INSERT INTO recount.nodes (node, address, until)
+         VALUES ($1, $2, clock_timestamp() + $3::bigint * interval '1 millisecond')"
+        .into();
+    let added = link.query("registering this node", &sql, &[&node, &address, &millis(lease)]).await;
+    added.map(drop).map_err(QueryError::into_fault)
+}
+
+/// `false`: the node was deleted by another one, and its stores may have new owners.
+pub(crate) async fn renew(link: &Link, node: &str, lease: Duration) -> Result<bool, QueryError> {
+    let sql: Arc<str> =
+        "UPDATE recount.nodes SET until = clock_timestamp() + $2::bigint * interval '1 millisecond'
+         WHERE node = $1 RETURNING 1"
+            .into();
+    let renewed = link.query("renewing the lease of this node", &sql, &[&node, &millis(lease)]).await?;
+    Ok(!renewed.is_empty())
+}
+
+pub(crate) async fn remove_node(link: &Link, node: &str) -> Result<(), Fault> {
+    let sql: Arc<str> = "DELETE FROM recount.nodes WHERE node = $1".into();
+    link.query("removing this node", &sql, &[&node]).await.map(drop).map_err(QueryError::into_fault)
+}
+
+/// Takes a store over as soon as it is free. A living owner is a fault.
+pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Result<Ownership, Fault> {
+    let expire: Arc<str> = "DELETE FROM recount.nodes WHERE until < clock_timestamp()".into();
+    let take: Arc<str> =
+        "UPDATE recount.stores SET epoch = epoch + 1, node = $2 WHERE name = $1 AND node IS NULL
+         RETURNING epoch, group_number, last_position, last_stream, version, covered_to"
+            .into();
+    let owner: Arc<str> =
+        "SELECT nodes.node, nodes.address, (extract(epoch FROM nodes.until) * 1000)::bigint,
+            (extract(epoch FROM nodes.until - clock_timestamp()) * 1000)::bigint
+         FROM recount.stores JOIN recount.nodes ON nodes.node = stores.node WHERE stores.name = $1"
+            .into();
+    let context = format!("taking store {name:?} over");
+    let mut seen: Option<(String, i64)> = None;
+    loop {
+        session.query(&context, &expire, &[]).await.map_err(QueryError::into_fault)?;
+        let taken = session.query(&context, &take, &[&name, &node]).await.map_err(QueryError::into_fault)?;
+        if let Some(row) = taken.first() {
+            return Ok(Ownership {
+                counters: Counters::of_row(row),
+                version: row.get(4),
+                covered_to: row.get::<_, i64>(5).cast_unsigned(),
+            });
+        }
+        let found = session.query(&context, &owner, &[&name]).await.map_err(QueryError::into_fault)?;
+        let Some(row) = found.first() else { continue };
+        let (holder, address, until): (String, String, i64) = (row.get(0), row.get(1), row.get(2));
+        let is_alive = seen.as_ref().is_some_and(|(node, before)| *node == holder && *before < until);
+        if is_alive || holder == node {
+            let at = if address.is_empty() { String::new() } else { format!(" at {address}") };
+            let message = format!(
+                "store {name:?} is owned by node {holder}{at}, which renews its lease; stop that node, or use another \
+                 database"
+            );
+            return Err(Fault::new(FaultKind::Locked, Retry::Maybe, message));
+        }
+        if seen.is_none() {
+            tracing::info!(
+                store = name,
+                node = holder,
+                "waiting for the lease of the previous owner to expire"
+            );
+        }
+        seen = Some((holder, until));
+        let left = Duration::from_millis(row.get::<_, i64>(3).max(10).cast_unsigned());
+        tokio::time::sleep(left.min(limits::LEASE_LOOK_EVERY)).await;
+    }
+}
+
+/// The value of a setting of the server.
+pub(crate) async fn setting(session: &Session, name: &str) -> Result<String, Fault> {
+    let sql: Arc<str> = "SELECT current_setting($1)".into();
+    let rows = session.query("reading a setting of the database", &sql, &[&name]).await;
+    Ok(rows.map_err(QueryError::into_fault)?.first().map(|row| row.get(0)).unwrap_or_default())
+}
+
+/// Warnings about settings with which acknowledged events can be lost.
+pub(crate) async fn advice(session: &Session) -> Result<Vec<String>, Fault> {
+    let mut advice = Vec::new();
+    let risks = [
+        ("fsync", "off", "a crash of the database's machine can destroy the whole database"),
+        ("full_page_writes", "off", "a crash of the database's machine can destroy pages"),
+        ("synchronous_commit", "off", "a crash of the database loses the last acknowledged events"),
+    ];
+    for (name, value, risk) in risks {
+        if setting(session, name).await? == value {
+            advice.push(format!("{name} is {value}: {risk}; set it to on"));
+        }
+    }
+    let (commit, standbys) =
+        (setting(session, "synchronous_commit").await?, setting(session, "synchronous_standby_names").await?);
+    if standbys.trim().is_empty() || commit == "local" {
+        advice.push(
+            "no standby is synchronous: a failover of PostgreSQL can lose acknowledged events; set \
+             synchronous_standby_names if there is a standby"
+                .to_owned(),
+        );
+    }
+    Ok(advice)
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_are_readable_short_and_distinct() {
+        let schema = schema_name("default");
+        assert!(schema.starts_with("recount_default_"), "{schema}");
+        let long = "Ä\"'x".repeat(300);
+        for name in ["", "a", "A", "a b", "a-b", "a_b", &long] {
+            let schema = schema_name(name);
+            assert!(schema.len() < 63, "{schema}");
+            assert!(
+                schema.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+            );
+        }
+        assert_ne!(schema_name("a-b"), schema_name("a_b"));
+    }
+}

@@ -1,0 +1,582 @@
+//! The writer of a store: takes groups from the queue, commits each in one statement, and reports the outcome.
+//!
+//! ```text
+//!   take a group ─▶ load what it names ─▶ judge each append ─▶ commit ─▶ committed     observer, results
+//!                                                                 ├─────▶ refused       results: a fault
+//!                                                                 ├─────▶ fenced, lost  the end of this writer
+//!                                                                 └─────▶ unknown       read the counters under a lock,
+//!                                                                                       then one of the above
+//! ```
+//!
+//! Nothing is committed while the outcome of a group is unknown. Start at [`Writer::run`].
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use recount_log::{Append, Fault, FaultKind, ReadBound, Retry, RowRepair, StreamKey};
+use tokio::sync::watch;
+use tokio_postgres::types::ToSql;
+
+use crate::connect::{Link, Session};
+use crate::core::Core;
+use crate::fault::{QueryError, corrupt, fenced, stopped};
+use crate::group::{Counters, Group, Known, Removal, RowName, row_sum};
+use crate::queue::{Job, Task};
+use crate::streams::{StreamState, number, record_sum};
+use crate::{limits, schema};
+
+pub(crate) struct Writer {
+    pub(crate) core: Arc<Core>,
+    pub(crate) link: Link,
+    /// As of the last group that was committed.
+    pub(crate) counters: Counters,
+    /// Positions before this one have a partition.
+    pub(crate) covered_to: u64,
+    pub(crate) known: Known,
+    /// A group whose outcome could not be found out while its callers waited.
+    pub(crate) unsettled: Option<Group>,
+    /// Closes when this writer has ended.
+    pub(crate) ending: watch::Sender<()>,
+}
+
+/// What became of a group.
+enum Outcome {
+    Committed,
+    /// Nothing was changed.
+    Refused(Fault),
+    /// This writer may not, or must not, continue.
+    Ended(Fault),
+    /// Not known within [`limits::OUTAGE_WAIT`].
+    Unknown(Fault),
+}
+
+/// Fails what waits if the writer panics, as it does when an observer panics.
+struct Abandon(Arc<Core>);
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        self.0.queue.abandon(&stopped());
+    }
+}
+
+impl Writer {
+    /// Carries tasks out until the queue is closed or the store is lost, then gives the store back.
+    pub(crate) async fn run(mut self) {
+        let abandon = Abandon(self.core.clone());
+        loop {
+            if let Some(group) = self.unsettled.take() {
+                if !self.settle_late(group).await && self.core.queue.is_closed() {
+                    break;
+                }
+                continue;
+            }
+            let Some(tasks) = self.core.queue.take().await else { break };
+            self.carry_out(tasks).await;
+        }
+        let name = self.core.name();
+        let epoch = self.counters.epoch;
+        let back = self.link.query("giving the store back", &self.core.sql.give_back, &[&name, &epoch]).await;
+        if let Err(error) = back {
+            let fault = error.into_fault();
+            tracing::debug!(%fault, store = name, "the store was not given back; its lease expires");
+        }
+        self.core.node.open_names().remove(self.core.name());
+        drop(abandon);
+        drop(self.ending);
+    }
+
+    async fn carry_out(&mut self, mut tasks: Vec<Task>) {
+        if self.core.node.lease().is_lost() {
+            let fault = fenced(self.core.name());
+            tasks.into_iter().for_each(|task| task.fail(fault.clone()));
+            self.core.queue.abandon(&fault);
+            return;
+        }
+        if let Some(Task::Repair(..)) = tasks.first()
+            && let Some(Task::Repair(repair, result)) = tasks.pop()
+        {
+            // The caller may have stopped waiting.
+            drop(result.send(self.repair(repair).await));
+            return;
+        }
+        let jobs = tasks.into_iter().filter_map(|task| match task {
+            Task::Append(job) => Some(job),
+            Task::Repair(..) => None,
+        });
+        self.append(jobs.collect()).await;
+    }
+
+    async fn append(&mut self, jobs: Vec<Job>) {
+        let removals = match self.prepare(&jobs).await {
+            Ok(removals) => removals,
+            Err(fault) => return self.fail(jobs, &fault),
+        };
+        let mut group = Group::after(self.counters);
+        let mut removals = Some(removals);
+        let results: Vec<_> = jobs
+            .iter()
+            .map(|job| group.add(&mut self.known, &job.append, removals.take().unwrap_or_default()))
+            .collect();
+        let outcome = if group.is_empty() { Outcome::Committed } else { self.commit(&group).await };
+        match outcome {
+            Outcome::Committed => {
+                if !group.is_empty() {
+                    self.publish(&group);
+                }
+                let now = recount_world::moment();
+                self.core.meters.group(jobs.iter().map(|job| now - job.since));
+                for (job, result) in jobs.into_iter().zip(results) {
+                    // The caller may have stopped waiting.
+                    drop(job.result.send(result));
+                }
+            }
+            Outcome::Refused(fault) => {
+                self.known.clear();
+                self.fail(jobs, &fault);
+            }
+            Outcome::Ended(fault) => {
+                self.fail(jobs, &fault);
+                self.core.queue.abandon(&fault);
+            }
+            Outcome::Unknown(fault) => {
+                self.fail(jobs, &fault);
+                self.core.queue.fail_waiting(&fault);
+                self.unsettled = Some(group);
+            }
+        }
+    }
+
+    fn fail(&self, jobs: Vec<Job>, fault: &Fault) {
+        self.core.meters.failed();
+        if fault.kind == FaultKind::Full {
+            self.core.is_full.store(true, Ordering::Relaxed);
+        }
+        tracing::warn!(%fault, store = self.core.name(), appends = jobs.len(), "a commit failed");
+        jobs.into_iter().for_each(|job| Task::Append(job).fail(fault.clone()));
+    }
+
+    /// Makes a committed group visible to this process.
+    fn publish(&mut self, group: &Group) {
+        self.counters = group.counters;
+        self.core.last_position.store(group.counters.last_position, Ordering::SeqCst);
+        self.core.is_full.store(false, Ordering::Relaxed);
+        self.known.limit();
+        if let Some(observer) = self.core.observer.get()
+            && !group.records.is_empty()
+        {
+            observer.committed(&group.records);
+        }
+    }
+
+    // ---- before a group ----
+
+    /// Loads the streams and rows that the jobs name, and finds out what their removals take. Only a job that is alone
+    /// has removals.
+    async fn prepare(&mut self, jobs: &[Job]) -> Result<Vec<Removal>, Fault> {
+        let session = self.session().await?;
+        let mut streams: Vec<StreamKey> = Vec::new();
+        let mut rows: Vec<RowName> = Vec::new();
+        let (mut new_streams, mut new_rows) = (HashSet::new(), HashSet::new());
+        for job in jobs {
+            let append = &job.append;
+            let named = append.streams.iter().map(|part| &part.stream);
+            let removed = append.cuts.iter().map(|cut| &cut.stream).chain(&append.erased);
+            for stream in named.chain(removed) {
+                if !self.known.knows_stream(stream) && new_streams.insert(stream.clone()) {
+                    streams.push(stream.clone());
+                }
+            }
+            for put in &append.rows {
+                let name = (put.space.clone(), put.key.clone());
+                if !self.known.knows_row(&name) && new_rows.insert(name.clone()) {
+                    rows.push(name);
+                }
+            }
+        }
+        tokio::try_join!(
+            load_streams(&self.core, &session, &streams),
+            load_versions(&self.core, &session, &rows)
+        )
+        .map(|(states, versions)| {
+            streams.into_iter().zip(states).for_each(|(name, state)| self.known.put_stream(name, state));
+            rows.into_iter().zip(versions).for_each(|(name, version)| self.known.put_version(name, version));
+        })
+        .map_err(QueryError::into_fault)?;
+        match jobs {
+            [job] => self.removals(&job.append).await,
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn removals(&self, append: &Append) -> Result<Vec<Removal>, Fault> {
+        let cuts = append.cuts.iter().map(|cut| (&cut.stream, cut.keep_from, false));
+        let erased = append.erased.iter().map(|stream| (stream, u64::MAX, true));
+        let mut removals = Vec::new();
+        for (stream, keep_from, erased) in cuts.chain(erased) {
+            let state = self.known.stream(stream);
+            let keep_from = keep_from.min(state.next_sequence);
+            let is_done = keep_from <= state.first_sequence && (!erased || state.erased);
+            if state.id != 0 && !is_done {
+                removals.push(self.removal(stream, &state, keep_from, erased).await?);
+            }
+        }
+        Ok(removals)
+    }
+
+    /// Reads what will be removed: the chain over it has to be kept.
+    async fn removal(
+        &self,
+        stream: &StreamKey,
+        state: &StreamState,
+        keep_from: u64,
+        erased: bool,
+    ) -> Result<Removal, Fault> {
+        let (stream, start) = (stream.clone(), state.start_of(stream));
+        let mut removal = Removal { stream, keep_from, erased, start, records: 0, bytes: 0 };
+        let mut next = state.first_sequence;
+        let bound = ReadBound { count: limits::SCAN_PAGE, bytes: limits::SCAN_PAGE_BYTES };
+        while next < keep_from {
+            let page = self.core.reading().page(state.id, next, bound).await?;
+            let Some(last) = page.last() else { break };
+            next = last.record.sequence + 1;
+            for stored in page.iter().filter(|stored| stored.record.sequence < keep_from) {
+                removal.start = removal.start.then(&stored.record.bytes);
+                removal.records += 1;
+                removal.bytes += stored.record.bytes.len() as u64;
+            }
+        }
+        if removal.records < keep_from - state.first_sequence {
+            tracing::warn!(stream = &*removal.stream, "some of the records to remove were already missing");
+        }
+        Ok(removal)
+    }
+
+    // ---- the commit ----
+
+    /// The connection of this writer. After a loss it waits for the database, at most [`limits::OUTAGE_WAIT`].
+    async fn session(&self) -> Result<Arc<Session>, Fault> {
+        let patience = recount_world::moment() + limits::OUTAGE_WAIT;
+        loop {
+            match self.link.session().await {
+                Ok(session) => return Ok(session),
+                Err(fault) if fault.retry == Retry::Never || recount_world::moment() > patience => {
+                    self.core.queue.fail_waiting(&fault);
+                    return Err(fault);
+                }
+                Err(_) => tokio::time::sleep(limits::RECONNECT_PAUSE).await,
+            }
+        }
+    }
+
+    async fn commit(&mut self, group: &Group) -> Outcome {
+        let session = match self.session().await {
+            Ok(session) => session,
+            Err(fault) => return Outcome::Refused(fault),
+        };
+        while self.covered_to <= group.counters.last_position + self.core.partition_records / 2 {
+            let sql = schema::partition(
+                &self.core.sql.schema,
+                self.counters.epoch,
+                self.covered_to,
+                self.core.partition_records,
+            );
+            if let Err(error) = session.execute("adding a partition", &sql).await {
+                return Outcome::Refused(error.into_fault());
+            }
+            self.covered_to += self.core.partition_records;
+        }
+        let started = recount_world::moment();
+        let committed = execute(&self.core, &session, group).await;
+        self.core.meters.synced(started.elapsed());
+        match committed {
+            Ok(true) => Outcome::Committed,
+            Ok(false) => self.mismatch(&session).await,
+            Err(QueryError::Refused(fault)) => Outcome::Refused(fault),
+            Err(QueryError::Lost(fault)) => {
+                self.link.forget(&session).await;
+                self.settle(group, fault).await
+            }
+        }
+    }
+
+    /// A statement changed nothing, because the counters are not those of this writer.
+    async fn mismatch(&self, session: &Session) -> Outcome {
+        let name = self.core.name();
+        match session.query("reading the counters", &self.core.sql.counters, &[&name]).await {
+            Ok(rows) => self.ended(rows.first().map(Counters::of_row)),
+            Err(error) => Outcome::Refused(error.into_fault()),
+        }
+    }
+
+    /// Finds out whether a group was committed, as soon as the database can be reached again.
+    async fn settle(&self, group: &Group, lost: Fault) -> Outcome {
+        let patience = recount_world::moment() + limits::OUTAGE_WAIT;
+        loop {
+            let context = "finding out whether a group was committed";
+            match self.link.query(context, &self.core.sql.settle, &[&self.core.name()]).await {
+                Ok(rows) => return self.outcome(group, rows.first().map(Counters::of_row), lost),
+                Err(_) if recount_world::moment() > patience => {
+                    let message = format!(
+                        "{}; the append may have been committed: read the stream to find out",
+                        lost.message
+                    );
+                    return Outcome::Unknown(Fault { message, ..lost });
+                }
+                Err(_) => tokio::time::sleep(limits::RECONNECT_PAUSE).await,
+            }
+        }
+    }
+
+    /// Judges a group by the counters as they are committed now.
+    fn outcome(&self, group: &Group, found: Option<Counters>, lost: Fault) -> Outcome {
+        match found {
+            Some(found) if found == group.counters => {
+                tracing::info!(store = self.core.name(), "a commit without a response was completed");
+                Outcome::Committed
+            }
+            Some(found) if found == self.counters => Outcome::Refused(lost),
+            Some(found) if found.epoch != self.counters.epoch => {
+                // Whether it was committed before the other node took over cannot be seen any more.
+                let message = format!(
+                    "{}; another node owns the store now, and the append may have been committed before",
+                    lost.message
+                );
+                Outcome::Ended(Fault::new(FaultKind::Io, Retry::Maybe, message))
+            }
+            found => self.ended(found),
+        }
+    }
+
+    /// Why this writer cannot go on: its view of the counters is not that of the database.
+    fn ended(&self, found: Option<Counters>) -> Outcome {
+        let name = self.core.name();
+        let fault = match found {
+            Some(found) if found.epoch != self.counters.epoch => fenced(name),
+            Some(found) if found.group_number < self.counters.group_number => corrupt(format!(
+                "the database has lost acknowledged events of store {name:?}: they were acknowledged up to position {}, \
+                 and it ends at {}; it was probably switched to a standby that did not have them. Switch back, or start \
+                 this node again to go on without them",
+                self.counters.last_position, found.last_position
+            )),
+            Some(_) => corrupt(format!("another program changed the counters of store {name:?}")),
+            None => corrupt(format!("store {name:?} is missing from the table of stores")),
+        };
+        tracing::error!(%fault, store = name, "the writer of the store stops");
+        Outcome::Ended(fault)
+    }
+
+    /// `false`: the outcome is still unknown.
+    async fn settle_late(&mut self, group: Group) -> bool {
+        let lost = Fault::new(FaultKind::Io, Retry::Maybe, "the database cannot be reached");
+        match self.settle(&group, lost).await {
+            Outcome::Committed => self.publish(&group),
+            Outcome::Refused(_) => self.known.clear(),
+            Outcome::Ended(fault) => self.core.queue.abandon(&fault),
+            Outcome::Unknown(fault) => {
+                self.core.queue.fail_waiting(&fault);
+                self.unsettled = Some(group);
+                return false;
+            }
+        }
+        true
+    }
+
+    // ---- repairs ----
+
+    async fn repair(&mut self, repair: RowRepair) -> Result<bool, Fault> {
+        let session = self.session().await?;
+        let mut streams: Vec<StreamKey> = repair.rows.iter().map(|row| row.stream.clone()).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        let states = load_streams(&self.core, &session, &streams).await.map_err(QueryError::into_fault)?;
+        let ends = |row: &recount_log::RepairedRow| {
+            let index = streams.binary_search(&row.stream).ok()?;
+            states.get(index).map(|state| state.next_sequence)
+        };
+        if !repair.rows.iter().all(|row| ends(row) == Some(row.expected_tail)) {
+            return Ok(false);
+        }
+        let names: Vec<RowName> =
+            repair.rows.iter().map(|row| (row.space.clone(), row.key.clone())).collect();
+        let versions = load_versions(&self.core, &session, &names).await.map_err(QueryError::into_fault)?;
+        let mut put = Columns::default();
+        for (row, version) in repair.rows.iter().zip(versions) {
+            put.add(row.space.as_bytes(), row.key.as_bytes(), version.unwrap_or(0) + 1, &row.value);
+        }
+        let replaced: HashSet<(&[u8], &[u8])> =
+            put.spaces.iter().copied().zip(put.keys.iter().copied()).collect();
+        let deleted = repair.damaged.iter().map(|row| (&row.space[..], &row.key[..]));
+        let (spaces, keys): (Vec<&[u8]>, Vec<&[u8]>) = deleted.filter(|row| !replaced.contains(row)).unzip();
+        let before = self.counters;
+        let name = self.core.name();
+        let parameters: [&(dyn ToSql + Sync); 10] = [
+            &name,
+            &before.epoch,
+            &before.group_number,
+            &put.spaces,
+            &put.keys,
+            &put.versions,
+            &put.values,
+            &put.sums,
+            &spaces,
+            &keys,
+        ];
+        let done = session.query("repairing rows", &self.core.sql.repair, &parameters).await;
+        self.known.clear();
+        let group = Group::after(before);
+        let outcome = match done {
+            Ok(rows) if !rows.is_empty() => Outcome::Committed,
+            Ok(_) => self.mismatch(&session).await,
+            Err(QueryError::Refused(fault)) => Outcome::Refused(fault),
+            Err(QueryError::Lost(fault)) => {
+                self.link.forget(&session).await;
+                self.settle(&group, fault).await
+            }
+        };
+        match outcome {
+            Outcome::Committed => {
+                self.publish(&group);
+                Ok(true)
+            }
+            Outcome::Refused(fault) => Err(fault),
+            Outcome::Ended(fault) => {
+                self.core.queue.abandon(&fault);
+                Err(fault)
+            }
+            Outcome::Unknown(fault) => {
+                self.unsettled = Some(group);
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// Rows as columns.
+#[derive(Default)]
+struct Columns<'a> {
+    spaces: Vec<&'a [u8]>,
+    keys: Vec<&'a [u8]>,
+    versions: Vec<i64>,
+    values: Vec<&'a [u8]>,
+    sums: Vec<i64>,
+}
+
+impl<'a> Columns<'a> {
+    fn add(&mut self, space: &'a [u8], key: &'a [u8], version: u64, value: &'a [u8]) {
+        self.spaces.push(space);
+        self.keys.push(key);
+        self.versions.push(number(version));
+        self.values.push(value);
+        self.sums.push(row_sum(space, key, version, value));
+    }
+}
+
+async fn load_streams(
+    core: &Core,
+    session: &Session,
+    names: &[StreamKey],
+) -> Result<Vec<StreamState>, QueryError> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bytes: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+    let rows = session.query("reading the ends of streams", &core.sql.streams_by_name, &[&bytes]).await?;
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    StreamState::of_rows(&rows, &names).map_err(QueryError::Refused)
+}
+
+async fn load_versions(
+    core: &Core,
+    session: &Session,
+    rows: &[RowName],
+) -> Result<Vec<Option<u64>>, QueryError> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let spaces: Vec<&[u8]> = rows.iter().map(|(space, _)| space.as_bytes()).collect();
+    let keys: Vec<&[u8]> = rows.iter().map(|(_, key)| key.as_bytes()).collect();
+    let found = session.query("reading versions of rows", &core.sql.row_versions, &[&spaces, &keys]).await?;
+    let mut versions = vec![None; rows.len()];
+    for row in &found {
+        let place = usize::try_from(row.get::<_, i64>(0)).unwrap_or_default();
+        if let Some(version) = place.checked_sub(1).and_then(|index| versions.get_mut(index)) {
+            *version = Some(row.get::<_, i64>(1).cast_unsigned());
+        }
+    }
+    Ok(versions)
+}
+
+/// Writes a group in one statement. `false`: the counters were not as expected, and nothing was changed.
+async fn execute(core: &Core, session: &Session, group: &Group) -> Result<bool, QueryError> {
+    let (name, counters) = (core.name(), group.counters);
+    let (before, last_position) = (counters.group_number - 1, number(counters.last_position));
+    let new = &group.new_streams;
+    let stream_ids: Vec<i64> = new.iter().map(|(_, state)| state.id).collect();
+    let stream_names: Vec<&[u8]> = new.iter().map(|(name, _)| name.as_bytes()).collect();
+    let stream_firsts: Vec<i64> = new.iter().map(|(_, state)| number(state.first_position)).collect();
+    let stream_sums: Vec<i64> = new.iter().map(|(name, state)| state.sum(name)).collect();
+
+    let records = group.records.iter().map(|record| &record.record);
+    let positions: Vec<i64> = records.clone().map(|record| number(record.position)).collect();
+    let sequences: Vec<i64> = records.clone().map(|record| number(record.sequence)).collect();
+    let bodies: Vec<&[u8]> = records.clone().map(|record| &record.bytes[..]).collect();
+    let sums: Vec<i64> = records
+        .zip(&group.owners)
+        .map(|(record, owner)| record_sum(record.position, *owner, record.sequence, &record.bytes))
+        .collect();
+
+    let mut put = Columns::default();
+    let (mut deleted_spaces, mut deleted_keys): (Vec<&[u8]>, Vec<&[u8]>) = (Vec::new(), Vec::new());
+    for ((space, key), state) in &group.rows {
+        match state {
+            Some((version, value)) => put.add(space.as_bytes(), key.as_bytes(), *version, value),
+            None => {
+                deleted_spaces.push(space.as_bytes());
+                deleted_keys.push(key.as_bytes());
+            }
+        }
+    }
+    let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![
+        &name,
+        &counters.epoch,
+        &before,
+        &last_position,
+        &counters.last_stream,
+        &group.added_records,
+        &group.added_bytes,
+        &stream_ids,
+        &stream_names,
+        &stream_firsts,
+        &stream_sums,
+        &positions,
+        &group.owners,
+        &sequences,
+        &bodies,
+        &sums,
+        &put.spaces,
+        &put.keys,
+        &put.versions,
+        &put.values,
+        &put.sums,
+        &deleted_spaces,
+        &deleted_keys,
+    ];
+    if group.bounds.is_empty() {
+        let done = session.query("committing a group", &core.sql.commit, &parameters).await?;
+        return Ok(!done.is_empty());
+    }
+    let bounds = &group.bounds;
+    let ids: Vec<i64> = bounds.iter().map(|(_, state)| state.id).collect();
+    let firsts: Vec<i64> = bounds.iter().map(|(_, state)| number(state.first_sequence)).collect();
+    let starts: Vec<Option<&[u8]>> =
+        bounds.iter().map(|(_, state)| state.start.as_ref().map(|start| &start.0[..])).collect();
+    let nexts: Vec<i64> = bounds.iter().map(|(_, state)| number(state.removal_end().0)).collect();
+    let lasts: Vec<i64> = bounds.iter().map(|(_, state)| number(state.removal_end().1)).collect();
+    let erased: Vec<bool> = bounds.iter().map(|(_, state)| state.erased).collect();
+    let bound_sums: Vec<i64> = bounds.iter().map(|(name, state)| state.sum(name)).collect();
+    let removal: [&(dyn ToSql + Sync); 7] = [&ids, &firsts, &starts, &nexts, &lasts, &erased, &bound_sums];
+    parameters.extend(removal);
+    let done = session.query("committing a removal", &core.sql.commit_removal, &parameters).await?;
+    Ok(!done.is_empty())
+}
