@@ -98,7 +98,8 @@ impl Audit {
     ) -> Result<Self, StartError> {
         let failed =
             |why: &dyn std::fmt::Display| StartError::failed(format!("cannot use the audit trail: {why}"));
-        let store = stores.open(TENANT).map_err(|why| failed(&why))?;
+        let opened = stores.wait_for(&world, |stores| stores.open(TENANT)).await;
+        let store = opened.map_err(|why| failed(&why))?;
         let engine = Engine::open_with_key(store, world, Arc::new(SseFraming), redactor, None)
             .await
             .map_err(|why| failed(&why))?;
@@ -309,9 +310,8 @@ pub(crate) async fn record_offline(stores: &Stores, what: AuditKind, facts: Valu
     let failed =
         |why: &dyn std::fmt::Display| StartError::failed(format!("cannot use the audit trail: {why}"));
     let store = stores.open(TENANT).map_err(|why| failed(&why))?;
-    let engine = Engine::open(store, World::real(), Arc::new(SseFraming))
-        .await
-        .map_err(|why| failed(&why))?;
+    let engine =
+        Engine::open(store, World::real(), Arc::new(SseFraming)).await.map_err(|why| failed(&why))?;
     let audit = Audit::new(engine, None);
     let events = [(what.event_type(), facts), ("run.finished", json!({"final_status": "completed"}))];
     let recorded = audit.append_all(&events).await.map_err(|why| failed(&why));

@@ -11,7 +11,7 @@ use recount_log::{Fault, FaultKind, ReadBound, ReadResult as _, Store, StreamKey
 use recount_salvage::{Damage, Salvage, Stream};
 
 use crate::start::open_store;
-use crate::stores::{SqliteSettings, Stores, open_folder};
+use crate::stores::{SqliteSettings, Stores, database_of, missing_store, open_folder};
 use crate::{StartError, limits};
 
 /// Computes the digest of a run while its events are written, and compares it at the end.
@@ -60,6 +60,9 @@ impl ExportDigest {
     }
 }
 
+/// What to do about stores in a database.
+const OF_DATABASE: &str = "start a server on it, and name the server with --url";
+
 /// Why a run was not imported into a folder.
 #[derive(Debug)]
 pub enum ImportError {
@@ -100,10 +103,7 @@ impl Folder {
     /// Opens a folder with a store. Of a damaged store, only whole runs can be read.
     pub fn open(data: &Path) -> Result<Self, StartError> {
         if !data.join("recount.db").is_file() {
-            return Err(StartError::usage(format!(
-                "{} contains no store; name a data folder",
-                data.display()
-            )));
+            return Err(missing_store(data, OF_DATABASE));
         }
         match open_folder(data) {
             Ok(store) => Ok(Folder { source: ExportSource::Store(store) }),
@@ -120,6 +120,9 @@ impl Folder {
 
     /// Opens a folder, and creates it if it is missing. A damaged one is refused.
     pub fn open_or_create(data: &Path) -> Result<Self, StartError> {
+        if database_of(data).is_some() {
+            return Err(missing_store(data, OF_DATABASE));
+        }
         let stores = Stores::in_folder(data, SqliteSettings::default());
         Ok(Folder { source: ExportSource::Store(open_store(&stores)?) })
     }

@@ -115,28 +115,37 @@ impl Running {
                 Some(bind_for("aaep.room_bind", bind).await?)
             }
         };
-        let key = stores.as_ref().map(|stores| stores.key(&world)).transpose()?;
+        let key = match &stores {
+            Some(stores) => {
+                let of_key = world.clone();
+                Some(stores.wait_for(&world, move |stores| stores.key(&of_key)).await?)
+            }
+            None => None,
+        };
         let engine = Engine::open_with_key(store, world.clone(), Arc::new(SseFraming), redactor, key)
             .await
             .map_err(|error| StartError::failed(format!("cannot use the store: {error}")))?;
         let address = address_of(&listener)?;
         let failed = |error| StartError::failed(format!("cannot read the tokens: {error}"));
         let tokens = ActiveTokens::load(engine.clone()).await.map_err(failed)?;
-        let tenants = Tenants::open(engine.clone(), stores.clone()).await?;
+        let tenants = Tenants::open(engine.clone(), stores.clone().zip(key)).await?;
         if let Some(stores) = &stores {
             let facts = json!({
                 "version": env!("CARGO_PKG_VERSION"), "address": address.to_string(), "settings": entry.settings,
             });
-            tenants
-                .record_in(Audit::open(stores, world.clone(), engine.write().redactor().clone(), facts).await?);
+            tenants.record_in(
+                Audit::open(stores, world.clone(), engine.write().redactor().clone(), facts).await?,
+            );
             tenants.record_dropped_ends().await;
         }
         let ServerSettings { access, aap, aaep, profiles, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, tokens, &world);
         if !address.ip().to_canonical().is_loopback() && gate.tokens.is_empty() {
+            let of_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
+            let place = if of_database { "--store URL" } else { "--data FOLDER" };
             return Err(StartError::usage(format!(
                 "{address} is not a loopback address and no token exists; create a token with `recount token \
-                 add --data FOLDER`, or bind a loopback address"
+                 add {place}`, or bind a loopback address"
             )));
         }
         let connections = ConnectionLimits::new(Files::now().connections_max());
@@ -182,6 +191,7 @@ impl Running {
         if let Some(audit) = self.gate.tenants.audit() {
             audit.engine().shutdown().await;
         }
+        self.gate.tenants.disconnect().await;
         left
     }
 }
@@ -267,7 +277,7 @@ fn server_route(
             on(filter, tokens::ticket).with_state(gate.clone())
         }
         ServerRouteName::MakeBackup => {
-            for_default_admin(on(filter, backup::make).with_state(Backups::new(tenants(), stores?.data())))
+            for_default_admin(on(filter, backup::make).with_state(Backups::new(tenants(), stores?)))
         }
         ServerRouteName::LookAtHealth => {
             let server = doctor::Server { sources: sources.clone(), stores: stores?.clone() };

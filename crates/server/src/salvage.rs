@@ -12,11 +12,12 @@ use bytes::Bytes;
 use recount_engine::salvage::{self as engine, Closing, Damage, Reason};
 use recount_event::{RunId, Stamp, codec};
 use recount_log::{Fault, FaultKind};
+use recount_log_sqlite::database_in;
 use recount_salvage::{Damage as StoreDamage, Salvage, SalvagedRow, Stream};
 use recount_world::World;
 
 use crate::StartError;
-use crate::stores::open_folder;
+use crate::stores::{database_of, missing_store, open_folder};
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within, lost_tenants, tenant_folders};
 
 /// The folder for readable events that are in no run, within the new data folder.
@@ -90,6 +91,10 @@ impl StoreReport {
 pub fn salvage(from: &Path, to: &Path) -> Result<SalvageReport, StartError> {
     if to.symlink_metadata().is_ok() {
         return Err(StartError::usage(format!("{} already exists; name a new folder", to.display())));
+    }
+    if !database_in(from).is_file() && database_of(from).is_some() {
+        let advice = "restore them with the tools of PostgreSQL: pg_restore, or pg_basebackup and point-in-time recovery";
+        return Err(missing_store(from, advice));
     }
     let world = World::real();
     let unfinished = unfinished(to);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use recount_engine::{ArtifactQuota, Engine, EngineStats, Error, Policy};
+use recount_engine::{ArtifactQuota, Engine, EngineStats, Error, Policy, SEAL_KEY_BYTES};
 use recount_event::Code;
 use recount_face_aep::{Refusal, SseFraming};
 use recount_world::World;
@@ -23,8 +23,8 @@ use crate::{StartError, limits};
 pub(crate) struct Tenants {
     default: Engine,
     others: RwLock<BTreeMap<String, Engine>>,
-    /// Without them there can be no other tenants.
-    stores: Option<Stores>,
+    /// Their stores, and the key that seals originals. Without them there can be no other tenants.
+    stores: Option<(Stores, [u8; SEAL_KEY_BYTES])>,
     world: World,
     /// One new tenant at a time.
     creation: tokio::sync::Mutex<()>,
@@ -42,9 +42,15 @@ pub(crate) struct Tenants {
 
 impl Tenants {
     /// Opens the stores of all tenants there are.
-    pub(crate) async fn open(default: Engine, stores: Option<Stores>) -> Result<Arc<Self>, StartError> {
+    pub(crate) async fn open(
+        default: Engine,
+        stores: Option<(Stores, [u8; SEAL_KEY_BYTES])>,
+    ) -> Result<Arc<Self>, StartError> {
         let world = default.world().clone();
-        let names = stores.as_ref().map_or(Ok(Vec::new()), Stores::others)?;
+        let names = match &stores {
+            Some((stores, _)) => stores.wait_for(&world, Stores::names).await?,
+            None => Vec::new(),
+        };
         let others = RwLock::default();
         let creation = tokio::sync::Mutex::default();
         let tenants = Arc::new(Tenants {
@@ -59,7 +65,8 @@ impl Tenants {
             expects_agents: OnceLock::new(),
             audit: OnceLock::new(),
         });
-        for name in names.iter().filter(|name| *name != audit::TENANT) {
+        let is_other = |name: &&String| ![TENANT_DEFAULT, audit::TENANT].contains(&name.as_str());
+        for name in names.iter().filter(is_other) {
             let failed = |why: Refusal| {
                 StartError::failed(format!("cannot use the store of the tenant {name}: {}", why.detail))
             };
@@ -69,20 +76,17 @@ impl Tenants {
     }
 
     async fn open_one(&self, name: &str) -> Result<Engine, Refusal> {
-        let Some(stores) = &self.stores else {
+        let Some((stores, key)) = &self.stores else {
             let detail = "this server has no data folder, so it cannot have other tenants";
             return Err(Refusal::new(Code::LimitReached, detail));
         };
-        // This blocks on the disk, but only when a tenant is new or the server starts.
-        let store = stores.open(name).map_err(Error::from)?;
+        let tenant = name.to_owned();
+        let opened = stores.wait_for(&self.world, move |stores| stores.open(&tenant)).await;
+        let store = opened.map_err(Error::from)?;
         let redactor = self.default.write().redactor().clone();
-        // One key for all: sealed records are bound to their run.
-        let key = stores
-            .key(&self.world)
-            .map_err(|why| Refusal::new(Code::StoreUnavailable, why.to_string()))?;
         let framing = Arc::new(SseFraming);
-        let engine =
-            Engine::open_with_key(store, self.world.clone(), framing, redactor, Some(key)).await?;
+        // One key for all: sealed records are bound to their run.
+        let engine = Engine::open_with_key(store, self.world.clone(), framing, redactor, Some(*key)).await?;
         if let Some(quota) = self.quota.get() {
             engine.write().limit_artifacts(*quota);
         }
@@ -200,6 +204,17 @@ impl Tenants {
 
     pub(crate) fn audit(&self) -> Option<&Audit> {
         self.audit.get()
+    }
+
+    pub(crate) fn stores(&self) -> Option<&Stores> {
+        self.stores.as_ref().map(|(stores, _)| stores)
+    }
+
+    /// Disconnects from a database. Call it after all engines have ended.
+    pub(crate) async fn disconnect(&self) {
+        if let Some(stores) = self.stores() {
+            stores.wait_for(&self.world, Stores::disconnect).await;
+        }
     }
 
     pub(crate) fn agents(&self) -> Option<&Arc<AgentPool>> {

@@ -1,4 +1,4 @@
-//! Manages tokens in a data folder that no server holds, for `recount token --data`. See [`OfflineTokens`].
+//! Manages tokens in stores that no server holds, for `recount token --data` and `--store`. See [`OfflineTokens`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use super::token::{created, new_token, public_token};
 use crate::StartError;
 use crate::audit::{self, AuditKind};
 use crate::boxed;
+use crate::config::Config;
 use crate::stores::{SqliteSettings, Stores};
 use crate::tenant_folder::TENANT_DEFAULT;
 
-/// The tokens of a data folder, which stays locked until [`OfflineTokens::close`].
+/// The tokens of a data folder or a database, which stays locked until [`OfflineTokens::close`].
 pub struct OfflineTokens {
     stores: Stores,
     store: Arc<dyn Store>,
@@ -27,7 +28,17 @@ impl OfflineTokens {
     /// Opens a data folder; a missing one is created.
     pub fn open(data: &Path) -> Result<Self, StartError> {
         let stores = Stores::in_folder(data, SqliteSettings::default());
-        let store = open(&stores, TENANT_DEFAULT)?;
+        OfflineTokens::of(stores)
+    }
+
+    /// Opens the stores in a database, which no server may be using. Blocks.
+    pub fn in_database(url: &str) -> Result<Self, StartError> {
+        OfflineTokens::of(Config::of_database(url)?.stores()?)
+    }
+
+    fn of(stores: Stores) -> Result<Self, StartError> {
+        stores.check_note()?;
+        let store = open(&stores, TENANT_DEFAULT).inspect_err(|_| stores.disconnect())?;
         Ok(OfflineTokens { stores, store })
     }
 
@@ -67,7 +78,9 @@ impl OfflineTokens {
 
     #[boxed]
     pub async fn close(self) -> Result<(), StartError> {
-        close(self.store).await
+        let closed = close(self.store).await;
+        self.stores.disconnect();
+        closed
     }
 }
 

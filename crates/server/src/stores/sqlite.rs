@@ -39,6 +39,16 @@ pub(crate) fn open_folder(folder: &Path) -> Result<Arc<dyn Store>, Fault> {
     open(folder.to_owned(), &SqliteSettings::default())
 }
 
+/// The version of SQLite.
+pub(super) fn version() -> &'static str {
+    recount_log_sqlite::sqlite_version()
+}
+
+/// SQLite and the schema of its stores for people.
+pub(crate) fn sqlite_words() -> String {
+    format!("SQLite {}, schema {}", version(), recount_log_sqlite::SCHEMA)
+}
+
 /// The names of the stores below a data folder. Refuses a backup that lost one; from now on the folder is in use, and
 /// stores may be added.
 pub(super) fn others(data: &Path) -> Result<Vec<String>, StartError> {

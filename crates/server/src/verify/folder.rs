@@ -8,7 +8,7 @@ use recount_log_sqlite::inspect;
 use super::survey::{ProblemsByRun, Survey, add, assemble, runs_of, without_advice};
 use super::{Noted, VerifyReport};
 use crate::StartError;
-use crate::stores::open_folder;
+use crate::stores::{missing_store, open_folder};
 use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 
 /// Checks every run of all tenants of a data folder that no server holds.
@@ -30,7 +30,7 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
 /// damaged or older one is only read.
 fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     if !data.join("recount.db").is_file() {
-        return Err(StartError::usage(format!("{} contains no store; name a data folder", data.display())));
+        return Err(missing_store(data, "verify them with `recount verify --store URL`"));
     }
     let integrity = inspect(data).map_err(|fault| refused(&fault))?;
     let mut found = ProblemsByRun::group(&integrity);

@@ -99,11 +99,7 @@ pub(super) fn assemble(
         };
         reports.insert(0, whole);
     }
-    Survey {
-        reports,
-        readable_runs: integrity.readable_streams,
-        readable_events: integrity.readable_records,
-    }
+    Survey { reports, readable_runs: integrity.readable_streams, readable_events: integrity.readable_records }
 }
 
 /// Checks each run of an open store; then the catalogue, if the runs are sound.
