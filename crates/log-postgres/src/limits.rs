@@ -8,6 +8,9 @@ pub const LEASE: Duration = Duration::from_secs(8);
 /// How many times a lease is renewed before it would expire.
 pub const RENEWALS_PER_LEASE: u32 = 4;
 
+/// Renewals that a node must see before it takes the owner of a store for alive.
+pub const RENEWALS_OF_LIVING_NODE: u32 = 2;
+
 /// How far the clock of a node may be from the clock of the database; with more, the node may not own stores.
 pub const CLOCK_OFFSET_MAX: Duration = Duration::from_secs(5);
 

@@ -129,16 +129,24 @@ pub(crate) fn wait_for<T: Send + 'static>(
 /// Renews the lease of the node until the database is closed or the lease is lost.
 async fn keep_lease(link: Link, node: String, length: Duration, lease: Arc<Lease>, closing: Arc<Notify>) {
     let every = length / limits::RENEWALS_PER_LEASE;
-    let mut wait = every;
+    // At once, so that the statement is prepared before time is short.
+    let mut wait = Duration::ZERO;
+    let mut is_answered = true;
     loop {
         tokio::select! {
             () = closing.notified() => return,
             () = tokio::time::sleep(wait) => {}
         }
+        if !is_answered && !answers(&link).await {
+            link.reset().await;
+            wait = limits::RECONNECT_PAUSE;
+            continue;
+        }
         let sent_at = recount_world::moment();
-        let renewing =
-            tokio::time::timeout(every.max(limits::RECONNECT_PAUSE), shared::renew(&link, &node, length));
-        wait = match renewing.await {
+        let renewing = tokio::time::timeout(length / 2, shared::renew(&link, &node, length));
+        let renewed = renewing.await;
+        is_answered = matches!(renewed, Ok(Ok(_)));
+        wait = match renewed {
             Ok(Ok(true)) => {
                 lease.renewed(sent_at);
                 every
@@ -160,4 +168,12 @@ async fn keep_lease(link: Link, node: String, length: Duration, lease: Arc<Lease
             }
         };
     }
+}
+
+/// Whether the database responds. A renewal without a response may have been granted, so no other one is sent until the
+/// database responds: a node without responses must not keep its stores.
+async fn answers(link: &Link) -> bool {
+    let probe: Arc<str> = "SELECT 1".into();
+    let probing = link.query("probing the database", &probe, &[]);
+    matches!(tokio::time::timeout(limits::CONNECT_WAIT, probing).await, Ok(Ok(_)))
 }

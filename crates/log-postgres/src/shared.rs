@@ -193,7 +193,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
          FROM recount.stores JOIN recount.nodes ON nodes.node = stores.node WHERE stores.name = $1"
             .into();
     let context = format!("taking store {name:?} over");
-    let mut seen: Option<(String, i64)> = None;
+    let mut seen: Option<(String, i64, u32)> = None;
     loop {
         session.query(&context, &expire, &[]).await.map_err(QueryError::into_fault)?;
         let taken = session.query(&context, &take, &[&name, &node]).await.map_err(QueryError::into_fault)?;
@@ -207,7 +207,12 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
         let found = session.query(&context, &owner, &[&name]).await.map_err(QueryError::into_fault)?;
         let Some(row) = found.first() else { continue };
         let (holder, address, until): (String, String, i64) = (row.get(0), row.get(1), row.get(2));
-        let is_alive = seen.as_ref().is_some_and(|(node, before)| *node == holder && *before < until);
+        // One renewal may be the last of a node that got no response to it.
+        let renewals = match &seen {
+            Some((node, before, renewals)) if *node == holder => renewals + u32::from(*before < until),
+            _ => 0,
+        };
+        let is_alive = renewals >= limits::RENEWALS_OF_LIVING_NODE;
         if is_alive || holder == node {
             let at = if address.is_empty() { String::new() } else { format!(" at {address}") };
             let message = format!(
@@ -223,7 +228,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
                 "waiting for the lease of the previous owner to expire"
             );
         }
-        seen = Some((holder, until));
+        seen = Some((holder, until, renewals));
         let left = Duration::from_millis(row.get::<_, i64>(3).max(10).cast_unsigned());
         tokio::time::sleep(left.min(limits::LEASE_LOOK_EVERY)).await;
     }

@@ -287,9 +287,30 @@ impl Writer {
             self.covered_to += self.core.partition_records;
         }
         let started = recount_world::moment();
-        let committed = execute(&self.core, &session, group).await;
+        let outcome = match execute(&self.core, &session, group).await {
+            Ok(true) => Outcome::Committed,
+            Ok(false) => self.mismatch(&session).await,
+            Err(QueryError::Refused(fault)) => Outcome::Refused(fault),
+            Err(QueryError::Lost(fault)) => {
+                self.link.forget(&session).await;
+                match self.settle(group, fault).await {
+                    // It never arrived, and now the database can be reached.
+                    Outcome::Refused(_) => self.repeat(group).await,
+                    outcome => outcome,
+                }
+            }
+        };
         self.core.meters.synced(started.elapsed());
-        match committed {
+        outcome
+    }
+
+    /// Executes a group once more that certainly was not committed.
+    async fn repeat(&self, group: &Group) -> Outcome {
+        let session = match self.session().await {
+            Ok(session) => session,
+            Err(fault) => return Outcome::Refused(fault),
+        };
+        match execute(&self.core, &session, group).await {
             Ok(true) => Outcome::Committed,
             Ok(false) => self.mismatch(&session).await,
             Err(QueryError::Refused(fault)) => Outcome::Refused(fault),
