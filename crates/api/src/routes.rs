@@ -250,7 +250,7 @@ routes! {
     MakeTicketToo = "POST" "/hecate/v1/tickets", [Read], "The same, for the protocol's first clients.",
         [] body::<AskTicket>() => [made::<Ticket>("ticket")], [];
     MakeBackup = "POST" "/admin/backups", [Admin], "Copies the whole store into a new folder while the server runs.",
-        [] perhaps::<MakeBackup>() => [made::<Backup>("backup")], [IdTaken];
+        [] perhaps::<MakeBackup>() => [made::<Backup>("backup")], [BackupUnsupported, IdTaken];
     LookAtHealth = "GET" "/admin/doctor", [Admin], "Runs the doctor's checks on the running server.",
         [FULL] NOTHING => [one::<Checkup>("checkup")], [];
     IsAlive = "GET" "/healthz", [], "Checks that the process responds.",

@@ -64,6 +64,7 @@ codes! {
     ArtifactPruned = "artifact_pruned", 410, final, "permanent", "The artifact was pruned with the beginning of its run.", "Pin the runs whose artifacts you want to keep.";
     ArtifactQuota = "artifact_quota", 422, final, "permanent", "The task, or the run without a task, has reached its artifact limit, or too many uploads are unused.", "Delete artifacts that are not needed, or raise the setting that the detail names.";
     ArtifactUnused = "artifact_unused", 409, final, "permanent", "No run uses the upload yet, so it is deleted after a day.", "Attach it to a run first.";
+    BackupUnsupported = "backup_unsupported", 422, final, "permanent", "The stores of this server are in a database, which has its own tools for backups.", "Use pg_dump or pg_basebackup, and archive the write-ahead log for point-in-time recovery.";
     BodyMalformed = "body_malformed", 400, final, "permanent", "The request body is not the JSON that this endpoint expects.", "Correct the field that the detail names.";
     BodyTimeout = "body_timeout", 408, retry, "transient", "The request body did not arrive in time.", "Send the body faster, or in smaller batches.";
     BodyTooLarge = "body_too_large", 413, final, "permanent", "The request body exceeds the limit that the detail names.", "Send smaller batches; store large values as artifacts.";

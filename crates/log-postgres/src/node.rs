@@ -66,7 +66,14 @@ impl Node {
                 Ok((link, Lease::granted(options.lease, sent_at)))
             }
         };
-        let (link, lease) = wait_for(&handle, joining)?;
+        let (link, lease) = match wait_for(&handle, joining) {
+            Ok(joined) => joined,
+            Err(fault) => {
+                // Dropping a runtime panics on a thread of another one.
+                runtime.shutdown_background();
+                return Err(fault);
+            }
+        };
         let (lease, closing) = (Arc::new(lease), Arc::new(Notify::new()));
         handle.spawn(keep_lease(link, node.clone(), options.lease, lease.clone(), closing.clone()));
         let readers = Readers::new(&target);

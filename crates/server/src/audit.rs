@@ -6,7 +6,6 @@
 
 mod refusals;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,16 +14,14 @@ use recount_event::door::draft;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId};
 use recount_face_aep::SseFraming;
-use recount_log_sqlite::SqliteStore;
 use recount_world::{Kind, World};
 use serde_json::{Value, json};
 
 use self::refusals::Refusals;
-use crate::home::Home;
-use crate::tenant_folder::folder_within;
+use crate::stores::Stores;
 use crate::{StartError, limits};
 
-/// The folder of its store, next to those of tenants. No tenant may have this name.
+/// The name of its store, next to those of tenants. No tenant may have this name.
 pub(crate) const TENANT: &str = "recount-audit";
 
 /// Where the trail is read, before the paths of the native face.
@@ -92,17 +89,18 @@ struct AuditRun {
 }
 
 impl Audit {
-    /// Opens the trail in a data folder and begins the run of this start.
+    /// Opens the trail and begins the run of this start.
     pub(crate) async fn open(
-        home: &Home,
+        stores: &Stores,
         world: World,
         redactor: Arc<Redactor>,
         facts: Value,
     ) -> Result<Self, StartError> {
         let failed =
             |why: &dyn std::fmt::Display| StartError::failed(format!("cannot use the audit trail: {why}"));
-        let store = SqliteStore::open(home.options(folder(&home.data))).map_err(|why| failed(&why))?;
-        let engine = Engine::open_with_key(Arc::new(store), world, Arc::new(SseFraming), redactor, None)
+        let opened = stores.wait_for(&world, |stores| stores.open(TENANT)).await;
+        let store = opened.map_err(|why| failed(&why))?;
+        let engine = Engine::open_with_key(store, world, Arc::new(SseFraming), redactor, None)
             .await
             .map_err(|why| failed(&why))?;
         Audit::start(engine, facts).await.map_err(|why| failed(&why))
@@ -272,11 +270,6 @@ impl Audit {
     }
 }
 
-/// The folder of the trail's store within a data folder.
-pub(crate) fn folder(data: &Path) -> std::path::PathBuf {
-    folder_within(data, TENANT)
-}
-
 /// Ends the runs of starts that had no shutdown. Damaged runs stay as they are.
 async fn end_unfinished_runs(engine: &Engine) -> Result<(), Error> {
     let active = ListQuery { after: None, limit: limits::AUDIT_RUNS_LEFT_MAX, status: None };
@@ -312,15 +305,13 @@ async fn ingest(
     engine.write().ingest(run, BatchId { producer, epoch: 0, seq }, drafts).await.map(drop)
 }
 
-/// Records one event in the trail of a data folder that no server holds, as a run of its own.
-pub(crate) async fn record_offline(data: &Path, what: AuditKind, facts: Value) -> Result<(), StartError> {
+/// Records one event in the trail of stores that no server holds, as a run of its own.
+pub(crate) async fn record_offline(stores: &Stores, what: AuditKind, facts: Value) -> Result<(), StartError> {
     let failed =
         |why: &dyn std::fmt::Display| StartError::failed(format!("cannot use the audit trail: {why}"));
-    let options = recount_log_sqlite::SqliteOptions::new(folder(data));
-    let store = SqliteStore::open(options).map_err(|why| failed(&why))?;
-    let engine = Engine::open(Arc::new(store), World::real(), Arc::new(SseFraming))
-        .await
-        .map_err(|why| failed(&why))?;
+    let store = stores.open(TENANT).map_err(|why| failed(&why))?;
+    let engine =
+        Engine::open(store, World::real(), Arc::new(SseFraming)).await.map_err(|why| failed(&why))?;
     let audit = Audit::new(engine, None);
     let events = [(what.event_type(), facts), ("run.finished", json!({"final_status": "completed"}))];
     let recorded = audit.append_all(&events).await.map_err(|why| failed(&why));
@@ -330,11 +321,12 @@ pub(crate) async fn record_offline(data: &Path, what: AuditKind, facts: Value) -
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::atomic::AtomicBool;
     use std::time::Duration;
 
     use recount_event::codec;
-    use recount_log_sqlite::SqliteOptions;
+    use recount_log_sqlite::{SqliteOptions, SqliteStore};
 
     use super::*;
 

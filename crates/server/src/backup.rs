@@ -20,12 +20,18 @@ use recount_log::FaultKind;
 use tokio::sync::Semaphore;
 
 use crate::admin_json::{json, read_or_default};
+use crate::database_url::DatabaseUrl;
+use crate::stores::{Stores, missing_store};
 use crate::tenant_folder::{folder_within, list_tenants, loss_of_tenants, tenant_folders};
 use crate::tenants::Tenants;
 use crate::{StartError, limits};
 
 pub(crate) use self::unfinished::{clear, discard, is_unfinished, leftovers};
 pub use self::unfinished::{finish, unfinished};
+
+/// What to do about stores in a database.
+const OF_DATABASE: &str = "back it up with pg_dump or pg_basebackup, and archive its write-ahead log for \
+                           point-in-time recovery";
 
 /// The folder of backups.
 const FOLDER: &str = "backups";
@@ -34,13 +40,16 @@ const FOLDER: &str = "backups";
 pub(crate) struct Backups {
     tenants: Arc<Tenants>,
     folder: PathBuf,
+    /// The database that has the stores, if one does. Then this server does not copy them.
+    database: Option<DatabaseUrl>,
     one_at_a_time: Arc<Semaphore>,
 }
 
 impl Backups {
-    pub(crate) fn new(tenants: Arc<Tenants>, data: &Path) -> Self {
+    pub(crate) fn new(tenants: Arc<Tenants>, stores: &Stores) -> Self {
         let one_at_a_time = Arc::new(Semaphore::new(limits::BACKUPS_MAX));
-        Backups { tenants, folder: data.join(FOLDER), one_at_a_time }
+        let (folder, database) = (stores.data().join(FOLDER), stores.database().cloned());
+        Backups { tenants, folder, database, one_at_a_time }
     }
 }
 
@@ -53,6 +62,10 @@ pub(crate) async fn make(
         return Err(refusal);
     }
     let request: MakeBackup = read_or_default(&headers, body).await?;
+    if let Some(url) = &backups.database {
+        let detail = format!("the stores of this server are in the database {url}; {OF_DATABASE}");
+        return Err(Refusal::new(Code::BackupUnsupported, detail));
+    }
     let name = match request.name {
         Some(name) if is_plain(&name) => name,
         Some(name) => {
@@ -132,7 +145,7 @@ pub fn offline(data: &Path, to: &Path) -> Result<(), StartError> {
 
 fn copy_stores(data: &Path, to: &Path) -> Result<(), StartError> {
     if !data.join("recount.db").is_file() {
-        return Err(StartError::usage(format!("{} contains no store; name a data folder", data.display())));
+        return Err(missing_store(data, OF_DATABASE));
     }
     let failed = |why: &dyn std::fmt::Display| StartError::failed(why.to_string());
     let copy = |data: &Path, to: &Path| {

@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use recount_agent::web::WebSettings;
 use recount_engine::{ArtifactQuota, Policy};
-use recount_log_sqlite::Durability;
 
 pub use self::aaep::Aaep;
 pub use self::aap::Aap;
@@ -31,15 +30,19 @@ pub(crate) use self::rooms::{RoomAccess, Rooms};
 pub use self::runs::Runs;
 use self::runs::{ExternalSettings, Folders};
 use self::table::{DefaultContext, Values};
+use crate::StartError;
+use crate::database_url::DatabaseUrl;
 use crate::redaction::Redaction;
 use crate::settings::{Environment, Lookup, Setting};
-use crate::{Home, StartError};
+use crate::stores::{Durability, SqliteSettings, Stores};
 
 /// The complete checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub bind: SocketAddr,
     pub data: PathBuf,
+    /// The database that holds the stores; `None`: the data folder holds them.
+    pub store: Option<DatabaseUrl>,
     /// Whether events are kept in memory only. Not for operators: measures the cost of the disk.
     pub in_memory: bool,
     pub durability: Durability,
@@ -79,6 +82,16 @@ impl Config {
         Config::settle_with(options, &environment)
     }
 
+    /// The configuration for offline work on the stores in a database.
+    pub(crate) fn of_database(url: &str) -> Result<Config, StartError> {
+        let options = Options { store: Some(url.to_owned()), ..Options::default() };
+        let config = Config::settle(options, |name| std::env::var(name).ok())?;
+        match config.store {
+            Some(_) => Ok(config),
+            None => Err(StartError::usage("--store names no database; use postgres://USER@HOST/DATABASE")),
+        }
+    }
+
     fn settle_with(options: Options, environment: &Environment<'_>) -> Result<Config, StartError> {
         let (file, path) = file::read(options.config.as_deref(), environment)?;
         let data = user_folder("XDG_DATA_HOME", ".local/share", environment).unwrap_or_default();
@@ -98,9 +111,11 @@ impl Config {
                 "cannot determine the data folder, because HOME is not set; use --data FOLDER",
             ));
         }
+        check_database(values.store.as_ref(), &options)?;
         Ok(Config {
             bind: values.bind,
             data: values.data,
+            store: values.store,
             in_memory: options.in_memory,
             durability: values.durability,
             accept_loss_after: options.accept_loss_after,
@@ -145,14 +160,35 @@ impl Config {
         })
     }
 
-    pub(crate) fn home(&self) -> Home {
-        Home {
-            data: self.data.clone(),
+    /// The stores that are configured. Blocks until a database responds.
+    pub(crate) fn stores(&self) -> Result<Stores, StartError> {
+        if let Some(url) = &self.store {
+            return Stores::in_database(&self.data, url);
+        }
+        let sqlite = SqliteSettings {
             durability: self.durability,
             accept_loss_after: self.accept_loss_after.clone(),
             hot_events_max: self.hot_events_max,
-        }
+        };
+        Ok(Stores::in_folder(&self.data, sqlite))
     }
+}
+
+/// Refuses options that contradict a database.
+fn check_database(store: Option<&DatabaseUrl>, options: &Options) -> Result<(), StartError> {
+    let Some(url) = store else { return Ok(()) };
+    if options.in_memory {
+        let message =
+            format!("events are kept in memory only, so the database {url} would not be used; omit one");
+        return Err(StartError::usage(message));
+    }
+    if !options.accept_loss_after.is_empty() {
+        return Err(StartError::usage(format!(
+            "--accept-loss-after is for stores in a data folder; to go back, restore the database {url} to a \
+             point in time"
+        )));
+    }
+    Ok(())
 }
 
 fn user_folder(variable: &str, below_home: &str, environment: &Environment<'_>) -> Option<PathBuf> {

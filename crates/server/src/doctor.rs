@@ -1,8 +1,9 @@
 //! Health checks: what each found, and what to do about it.
 //!
-//! [`Server`] checks a running server; [`offline`] checks a data folder that no server holds. A new check is a new
-//! function that adds to the list.
+//! [`Server`] checks a running server; [`offline`] checks a data folder that no server holds, and [`offline_database`] a
+//! database. A new check is a new function that adds to the list.
 
+mod database;
 mod folder;
 
 use std::sync::Arc;
@@ -14,23 +15,25 @@ use axum::response::Response;
 use http::StatusCode;
 use recount_api::admin::{Check, Checkup};
 use recount_api::reply::One;
-use recount_engine::{Engine, EngineStats, Policy};
+use recount_engine::{Engine, EngineStats, Error, MissingBlob, Policy};
 use recount_event::{Code, codec};
 use recount_face_aep::Refusal;
-use recount_log_sqlite::Durability;
+use recount_log::Integrity;
 
+pub use self::database::offline_database;
 pub use self::folder::offline;
 use crate::admin_json::json;
-use crate::home::Home;
+use crate::config::{Config, Options};
 use crate::metrics::Sources;
+use crate::stores::{Durability, Stores};
 use crate::tenant_folder::TENANT_DEFAULT;
-use crate::{Files, limits};
+use crate::{Files, StartError, boxed, limits};
 
 /// The state that the checks of a running server use.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) sources: Sources,
-    pub(crate) home: Home,
+    pub(crate) stores: Stores,
 }
 
 /// With `full=true` every event's bytes are read.
@@ -51,16 +54,28 @@ pub(crate) async fn checkup(
     Ok(json(StatusCode::OK, &reply))
 }
 
+/// Checks the stores that a server with the configuration of this user would use.
+#[boxed]
+pub async fn offline_default(full: bool) -> Result<Vec<Check>, StartError> {
+    let config = Config::settle(Options::default(), |name| std::env::var(name).ok())?;
+    match &config.store {
+        Some(_) => Ok(database::of_config(&config, full).await),
+        None => Ok(offline(&config.data, full)),
+    }
+}
+
 impl Server {
     async fn checks(&self, full: bool) -> Vec<Check> {
         let tenants = &self.sources.tenants;
         let mut checks = Vec::new();
-        versions(&mut checks);
+        let (stores, in_folder) = (&self.stores, self.stores.database().is_none());
+        let advice = if in_folder { folder::ADVICE } else { database::ADVICE };
+        versions(&mut checks, &stores.engine_words());
         checks.push(Check::fine("tenants", tenants.all().len().to_string()));
         for (name, engine) in tenants.all() {
             let mut of_tenant = Vec::new();
             store_answers(&mut of_tenant, &engine).await;
-            integrity(&mut of_tenant, &engine, full).await;
+            integrity(&mut of_tenant, &engine, full, advice).await;
             if let Ok(stats) = engine.admin().stats().await {
                 sizes(&mut of_tenant, &stats);
                 failed_commits(&mut of_tenant, &stats);
@@ -71,9 +86,17 @@ impl Server {
             }
             checks.extend(of_tenant);
         }
-        durability(&mut checks, self.home.durability);
+        match stores.durability() {
+            Some(kept) => durability(&mut checks, kept),
+            None => {
+                let world = tenants.default_engine().world();
+                database::settings(&mut checks, stores.wait_for(world, Stores::warnings).await);
+            }
+        }
         retention(&mut checks, tenants.retention());
-        priority(&mut checks);
+        if in_folder {
+            priority(&mut checks);
+        }
         files(&mut checks, Files::now());
         let (open, most) = (self.sources.connections.open(), self.sources.connections.places_max());
         checks.push(Check::fine("connections", format!("{open} open, at most {most}")));
@@ -81,23 +104,25 @@ impl Server {
         if let Some(pool) = tenants.agents() {
             pool.checks(&mut checks, tenants.default_engine().world()).await;
         }
-        folder::leftovers(&mut checks, &self.home.data);
-        folder::disk(&mut checks, &self.home.data);
-        folder::permissions(&mut checks, &self.home.data);
+        if in_folder {
+            folder::leftovers(&mut checks, stores.data());
+        }
+        folder::disk(&mut checks, stores.data());
+        folder::permissions(&mut checks, stores.data());
         checks
     }
 }
 
-fn versions(checks: &mut Vec<Check>) {
-    checks.push(Check::fine(
-        "version",
-        format!(
-            "recount {}, SQLite {}, schema {}",
-            env!("CARGO_PKG_VERSION"),
-            recount_log_sqlite::sqlite_version(),
-            recount_log_sqlite::SCHEMA
-        ),
-    ));
+/// What to do about damage, which depends on the engine.
+#[derive(Clone, Copy)]
+struct DamageAdvice {
+    damage: &'static str,
+    /// About missing bytes of artifacts.
+    lost: &'static str,
+}
+
+fn versions(checks: &mut Vec<Check>, engine: &str) {
+    checks.push(Check::fine("version", format!("recount {}, {engine}", env!("CARGO_PKG_VERSION"))));
 }
 
 async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
@@ -108,14 +133,14 @@ async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
     });
 }
 
-async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
+async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool, advice: DamageAdvice) {
     const NAME: &str = "integrity";
     if !full {
         let scrubbed = engine.admin().scrub_report();
-        checks.extend(scrubbed.findings.iter().map(|found| Check::problem(NAME, found, folder::DAMAGE)));
+        checks.extend(scrubbed.findings.iter().map(|found| Check::problem(NAME, found, advice.damage)));
         if scrubbed.more > 0 {
             let value = format!("and {} more; the server's log names them", scrubbed.more);
-            checks.push(Check::problem(NAME, value, folder::DAMAGE));
+            checks.push(Check::problem(NAME, value, advice.damage));
         }
         if scrubbed.findings.is_empty() {
             let (rounds, events) = (scrubbed.rounds, scrubbed.events);
@@ -127,9 +152,21 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
         }
         return;
     }
-    match engine.admin().integrity().await {
+    let found = engine.admin().integrity().await;
+    integrity_of(checks, found, engine.admin().missing_blobs().await, advice);
+}
+
+/// Reports the result of reading every event's bytes.
+fn integrity_of(
+    checks: &mut Vec<Check>,
+    found: Result<Integrity, Error>,
+    missing: Result<Vec<MissingBlob>, Error>,
+    advice: DamageAdvice,
+) {
+    const NAME: &str = "integrity";
+    match found {
         Ok(found) => {
-            checks.extend(found.problems.iter().map(|problem| Check::problem(NAME, problem, folder::DAMAGE)));
+            checks.extend(found.problems.iter().map(|problem| Check::problem(NAME, problem, advice.damage)));
             if found.problems.is_empty() {
                 let (runs, events) = (found.readable_streams, found.readable_records);
                 checks
@@ -138,9 +175,9 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
         }
         Err(error) => checks.push(Check::problem(NAME, error.to_string(), error.code().row().remedy)),
     }
-    match engine.admin().missing_blobs().await {
+    match missing {
         Ok(missing) => {
-            checks.extend(missing.iter().map(|blob| Check::problem(NAME, blob.to_string(), folder::LOST)))
+            checks.extend(missing.iter().map(|blob| Check::problem(NAME, blob.to_string(), advice.lost)))
         }
         Err(error) => checks.push(Check::problem(NAME, error.to_string(), error.code().row().remedy)),
     }

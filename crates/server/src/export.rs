@@ -2,16 +2,16 @@
 
 use std::cell::RefCell;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_engine::Import;
 use recount_log::chain::ChainValue;
 use recount_log::{Fault, FaultKind, ReadBound, ReadResult as _, Store, StreamKey, Tail};
-use recount_log_sqlite::SqliteStore;
 use recount_salvage::{Damage, Salvage, Stream};
 
-use crate::config::{Config, Options};
-use crate::start::{open_store, open_store_or_fault};
+use crate::start::open_store;
+use crate::stores::{SqliteSettings, Stores, database_of, missing_store, open_folder};
 use crate::{StartError, limits};
 
 /// Computes the digest of a run while its events are written, and compares it at the end.
@@ -60,6 +60,9 @@ impl ExportDigest {
     }
 }
 
+/// What to do about stores in a database.
+const OF_DATABASE: &str = "start a server on it, and name the server with --url";
+
 /// Why a run was not imported into a folder.
 #[derive(Debug)]
 pub enum ImportError {
@@ -75,7 +78,7 @@ pub struct Folder {
 }
 
 enum ExportSource {
-    Store(SqliteStore),
+    Store(Arc<dyn Store>),
     /// The store is damaged; its whole runs are read by salvage.
     Damaged {
         salvage: RefCell<Salvage>,
@@ -100,12 +103,9 @@ impl Folder {
     /// Opens a folder with a store. Of a damaged store, only whole runs can be read.
     pub fn open(data: &Path) -> Result<Self, StartError> {
         if !data.join("recount.db").is_file() {
-            return Err(StartError::usage(format!(
-                "{} contains no store; name a data folder",
-                data.display()
-            )));
+            return Err(missing_store(data, OF_DATABASE));
         }
-        match open_store_or_fault(&config(data)?) {
+        match open_folder(data) {
             Ok(store) => Ok(Folder { source: ExportSource::Store(store) }),
             Err(fault) if fault.kind == FaultKind::Corrupt => {
                 let mut salvage = crate::salvage::read(data).map_err(failed)?;
@@ -120,7 +120,11 @@ impl Folder {
 
     /// Opens a folder, and creates it if it is missing. A damaged one is refused.
     pub fn open_or_create(data: &Path) -> Result<Self, StartError> {
-        Ok(Folder { source: ExportSource::Store(open_store(&config(data)?)?) })
+        if database_of(data).is_some() {
+            return Err(missing_store(data, OF_DATABASE));
+        }
+        let stores = Stores::in_folder(data, SqliteSettings::default());
+        Ok(Folder { source: ExportSource::Store(open_store(&stores)?) })
     }
 
     /// All runs. Includes those with an unreadable end.
@@ -188,7 +192,7 @@ impl Folder {
         let ExportSource::Store(store) = &self.source else {
             return Err(ImportError::Failed(StartError::failed("a damaged store accepts no imports")));
         };
-        recount_engine::import::import(store, import).await.map_err(|error| match error {
+        recount_engine::import::import(&**store, import).await.map_err(|error| match error {
             recount_engine::Error::Rejected(rejection) => {
                 ImportError::Refused { code: rejection.code.as_str(), detail: rejection.message }
             }
@@ -223,10 +227,6 @@ fn unread(damage: &Damage) -> Option<String> {
         words.push("the newest commits may be missing".to_owned());
     }
     (!words.is_empty()).then(|| format!("the store is damaged: {}", words.join(", ")))
-}
-
-fn config(data: &Path) -> Result<Config, StartError> {
-    Config::settle(Options { data: Some(data.to_owned()), ..Options::default() }, |_| None)
 }
 
 fn find<'s>(streams: &'s [Stream], run: &str) -> Option<&'s Stream> {

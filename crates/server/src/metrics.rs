@@ -20,6 +20,7 @@ use tokio::time::Instant;
 pub(crate) use self::requests::{Requests, count};
 use self::text::{Kind, MetricsPage, Scale};
 use crate::connection_limits::ConnectionLimits;
+use crate::stores::Stores;
 use crate::tenants::Tenants;
 
 /// The sources of the figures.
@@ -53,8 +54,15 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
 /// The whole page. If the store does not respond, its figures are omitted.
 fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     let mut page = MetricsPage::default();
-    page.family("recount_build", Kind::Info, None, "The version of the program and of its SQLite.");
-    let build = [("version", env!("CARGO_PKG_VERSION")), ("sqlite", recount_log_sqlite::sqlite_version())];
+    page.family(
+        "recount_build",
+        Kind::Info,
+        None,
+        "The version of the program, and of its SQLite or PostgreSQL.",
+    );
+    let engine =
+        sources.tenants.stores().map_or(("sqlite", recount_log_sqlite::sqlite_version()), Stores::engine);
+    let build = [("version", env!("CARGO_PKG_VERSION")), engine];
     page.sample("_info", &build, 1.0);
     page.gauge(
         "recount_uptime_seconds",

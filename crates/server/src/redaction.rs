@@ -85,8 +85,8 @@ impl Redaction {
             match Secret::new(key.reveal()) {
                 Ok(secret) => known.push(secret),
                 Err(why) => notes.push(format!(
-                    "a key of a model provider, or the default of a secret option, is not masked, because it \
-                     {why}"
+                    "a key of a model provider, the default of a secret option or the password of the database is \
+                     not masked, because it {why}"
                 )),
             }
         }

@@ -24,12 +24,12 @@ use crate::boxed;
 use crate::config::{Aaep, Aap, RoomAccess};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
-use crate::home::Home;
 use crate::metrics::{Requests, Sources};
+use crate::stores::Stores;
 use crate::tenants::Tenants;
 use crate::{
     Files, StartError, applications, audit, backup, contract, doctor, guard, health, limits, listen,
-    listeners, metrics, removals, seal, tokens, web,
+    listeners, metrics, removals, tokens, web,
 };
 
 /// The settings of access and of the faces.
@@ -79,19 +79,19 @@ impl Running {
         Ok(running)
     }
 
-    /// The same with a home, so that operators can request backups and health checks, and with rules of
+    /// The same with a data folder, so that operators can request backups and health checks, and with rules of
     /// access.
     #[boxed]
     pub async fn start_at_home(
         store: Arc<dyn Store>,
         world: World,
         bind: SocketAddr,
-        home: Home,
+        stores: Stores,
         access: Access,
     ) -> Result<Self, StartError> {
         let entry = ServerSettings { access, ..ServerSettings::default() };
         let (running, listeners) =
-            Running::on(bind_server(bind).await?, store, world, Some(home), entry, shapes()).await?;
+            Running::on(bind_server(bind).await?, store, world, Some(stores), entry, shapes()).await?;
         listeners.start();
         Ok(running)
     }
@@ -102,7 +102,7 @@ impl Running {
         listener: TcpListener,
         store: Arc<dyn Store>,
         world: World,
-        home: Option<Home>,
+        stores: Option<Stores>,
         entry: ServerSettings,
         redactor: Arc<Redactor>,
     ) -> Result<(Self, Listeners), StartError> {
@@ -115,28 +115,37 @@ impl Running {
                 Some(bind_for("aaep.room_bind", bind).await?)
             }
         };
-        let key = home.as_ref().map(|home| seal::key(&home.data, &world)).transpose()?;
+        let key = match &stores {
+            Some(stores) => {
+                let of_key = world.clone();
+                Some(stores.wait_for(&world, move |stores| stores.key(&of_key)).await?)
+            }
+            None => None,
+        };
         let engine = Engine::open_with_key(store, world.clone(), Arc::new(SseFraming), redactor, key)
             .await
             .map_err(|error| StartError::failed(format!("cannot use the store: {error}")))?;
         let address = address_of(&listener)?;
         let failed = |error| StartError::failed(format!("cannot read the tokens: {error}"));
         let tokens = ActiveTokens::load(engine.clone()).await.map_err(failed)?;
-        let tenants = Tenants::open(engine.clone(), home.clone()).await?;
-        if let Some(home) = &home {
+        let tenants = Tenants::open(engine.clone(), stores.clone().zip(key)).await?;
+        if let Some(stores) = &stores {
             let facts = json!({
                 "version": env!("CARGO_PKG_VERSION"), "address": address.to_string(), "settings": entry.settings,
             });
-            tenants
-                .record_in(Audit::open(home, world.clone(), engine.write().redactor().clone(), facts).await?);
+            tenants.record_in(
+                Audit::open(stores, world.clone(), engine.write().redactor().clone(), facts).await?,
+            );
             tenants.record_dropped_ends().await;
         }
         let ServerSettings { access, aap, aaep, profiles, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, tokens, &world);
         if !address.ip().to_canonical().is_loopback() && gate.tokens.is_empty() {
+            let of_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
+            let place = if of_database { "--store URL" } else { "--data FOLDER" };
             return Err(StartError::usage(format!(
                 "{address} is not a loopback address and no token exists; create a token with `recount token \
-                 add --data FOLDER`, or bind a loopback address"
+                 add {place}`, or bind a loopback address"
             )));
         }
         let connections = ConnectionLimits::new(Files::now().connections_max());
@@ -152,7 +161,7 @@ impl Running {
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let router = router(sources, home, &gate, aaep.rooms.access);
+        let router = router(sources, stores, &gate, aaep.rooms.access);
         let clock = world.clock.clone();
         let mut bound = Vec::new();
         let mut room_address = None;
@@ -182,6 +191,7 @@ impl Running {
         if let Some(audit) = self.gate.tenants.audit() {
             audit.engine().shutdown().await;
         }
+        self.gate.tenants.disconnect().await;
         left
     }
 }
@@ -205,13 +215,13 @@ async fn bind_for(setting: &str, bind: SocketAddr) -> Result<TcpListener, StartE
     bound.map_err(|why| StartError::failed(format!("cannot bind {bind}: {why}; choose another {setting}")))
 }
 
-fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) -> Router {
+fn router(sources: Sources, stores: Option<Stores>, gate: &Gate, rooms: RoomAccess) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let refusal_state = (gate.aap.clone(), engine.write().redactor().clone());
     let native = recount_face_aep::router(sources.places.clone());
     let router = native.clone().nest(audit::PREFIX, native).merge(web::router()).merge(server_router(
         &sources,
-        home.as_ref(),
+        stores.as_ref(),
         gate,
     ));
     let router = applications::mount(router, &gate.aap, sources.turns.clone())
@@ -229,13 +239,13 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) 
 }
 
 /// The router of [`SERVER_ROUTES`].
-fn server_router(sources: &Sources, home: Option<&Home>, gate: &Gate) -> Router {
+fn server_router(sources: &Sources, stores: Option<&Stores>, gate: &Gate) -> Router {
     let mut router = Router::new();
     for route in SERVER_ROUTES {
         let method = Method::from_bytes(route.method.as_bytes()).ok();
         let filter =
             method.and_then(|method| MethodFilter::try_from(method).ok()).unwrap_or(MethodFilter::GET);
-        if let Some(answers) = server_route(route.name, filter, sources, home, gate) {
+        if let Some(answers) = server_route(route.name, filter, sources, stores, gate) {
             let answers = match (route.name, route.scopes) {
                 // Monitoring may add query parameters that a proxy or a cache needs.
                 (_, []) | (ServerRouteName::Measure, _) => answers,
@@ -252,7 +262,7 @@ fn server_route(
     name: ServerRouteName,
     filter: MethodFilter,
     sources: &Sources,
-    home: Option<&Home>,
+    stores: Option<&Stores>,
     gate: &Gate,
 ) -> Option<MethodRouter> {
     let tenants = || gate.tenants.clone();
@@ -267,10 +277,10 @@ fn server_route(
             on(filter, tokens::ticket).with_state(gate.clone())
         }
         ServerRouteName::MakeBackup => {
-            for_default_admin(on(filter, backup::make).with_state(Backups::new(tenants(), &home?.data)))
+            for_default_admin(on(filter, backup::make).with_state(Backups::new(tenants(), stores?)))
         }
         ServerRouteName::LookAtHealth => {
-            let server = doctor::Server { sources: sources.clone(), home: home?.clone() };
+            let server = doctor::Server { sources: sources.clone(), stores: stores?.clone() };
             for_default_admin(on(filter, doctor::checkup).with_state(server))
         }
         ServerRouteName::IsAlive => on(filter, health::alive),

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use recount_engine::salvage::{self as engine, Closing, Damage, Reason};
 use recount_event::{RunId, Stamp, codec};
-use recount_log::{Fault, FaultKind, Store};
-use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_log::{Fault, FaultKind};
+use recount_log_sqlite::database_in;
 use recount_salvage::{Damage as StoreDamage, Salvage, SalvagedRow, Stream};
 use recount_world::World;
 
 use crate::StartError;
+use crate::stores::{database_of, missing_store, open_folder};
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within, lost_tenants, tenant_folders};
 
 /// The folder for readable events that are in no run, within the new data folder.
@@ -91,6 +92,10 @@ pub fn salvage(from: &Path, to: &Path) -> Result<SalvageReport, StartError> {
     if to.symlink_metadata().is_ok() {
         return Err(StartError::usage(format!("{} already exists; name a new folder", to.display())));
     }
+    if !database_in(from).is_file() && database_of(from).is_some() {
+        let advice = "restore them with the tools of PostgreSQL: pg_restore, or pg_basebackup and point-in-time recovery";
+        return Err(missing_store(from, advice));
+    }
     let world = World::real();
     let unfinished = unfinished(to);
     if unfinished.symlink_metadata().is_ok() {
@@ -149,7 +154,7 @@ fn salvage_store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<
         Err(fault) if fault.kind == FaultKind::Locked => return Err(StartError::usage(fault.message)),
         Err(fault) => {
             // The other tenants may be readable, and a server needs a store here.
-            SqliteStore::open(SqliteOptions::new(to)).map_err(|fault| failed(&fault))?;
+            open_folder(to).map_err(|fault| failed(&fault))?;
             report.unreadable = Some(fault.message);
             return Ok(report);
         }
@@ -293,7 +298,7 @@ fn plan(
 
 /// Closes the partly saved runs, rebuilds the catalogue, and returns the missing blobs.
 fn close_runs(to: &Path, plans: &[RunPlan]) -> Result<Vec<String>, StartError> {
-    let store = SqliteStore::open(SqliteOptions::new(to)).map_err(|fault| failed(&fault))?;
+    let store = open_folder(to).map_err(|fault| failed(&fault))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -305,10 +310,10 @@ fn close_runs(to: &Path, plans: &[RunPlan]) -> Result<Vec<String>, StartError> {
                 plan.stream.key.parse().map_err(|why| {
                     StartError::failed(format!("{} is not a run id: {why}", plan.stream.key))
                 })?;
-            engine::append(&store, run, plan.stream.end, plan.closing.clone()).await.map_err(wrong)?;
+            engine::append(&*store, run, plan.stream.end, plan.closing.clone()).await.map_err(wrong)?;
         }
-        engine::finish(&store).await.map_err(wrong)?;
-        let missing = recount_engine::missing_blobs(&store).await.map_err(wrong)?;
+        engine::finish(&*store).await.map_err(wrong)?;
+        let missing = recount_engine::missing_blobs(&*store).await.map_err(wrong)?;
         store.close().await.map_err(|fault| failed(&fault))?;
         Ok(missing.into_iter().map(|blob| blob.hash).collect())
     })

@@ -6,7 +6,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use recount_engine::SEAL_KEY_BYTES;
 use recount_world::World;
@@ -19,7 +19,7 @@ const FILE: &str = "seal";
 
 /// Reads the key of a data folder, or creates it.
 pub(crate) fn key(data: &Path, world: &World) -> Result<[u8; SEAL_KEY_BYTES], StartError> {
-    let path = data.join(FOLDER).join(FILE);
+    let path = path(data);
     let failed = |why: String| StartError::failed(format!("cannot use the key {}: {why}", path.display()));
     match std::fs::read_to_string(&path) {
         Ok(text) => read(text.trim()).ok_or_else(|| {
@@ -32,6 +32,22 @@ pub(crate) fn key(data: &Path, world: &World) -> Result<[u8; SEAL_KEY_BYTES], St
         }
         Err(why) => Err(failed(why.to_string())),
     }
+}
+
+/// Whether a data folder has a key.
+pub(crate) fn exists(data: &Path) -> bool {
+    path(data).exists()
+}
+
+/// The file of the key of a data folder.
+pub(crate) fn path(data: &Path) -> PathBuf {
+    data.join(FOLDER).join(FILE)
+}
+
+/// Identifies a key and does not reveal it.
+pub(crate) fn fingerprint(key: &[u8; SEAL_KEY_BYTES]) -> String {
+    let digest = blake3::derive_key("recount 2026 fingerprint of the seal key", key);
+    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read(text: &str) -> Option<[u8; SEAL_KEY_BYTES]> {
@@ -86,6 +102,9 @@ mod tests {
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let (folder, file) = (data.path().join("keys"), data.path().join("keys/seal"));
         assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
+        let other = [7; SEAL_KEY_BYTES];
+        assert!(exists(data.path()) && fingerprint(&created) == fingerprint(&created));
+        assert_ne!(fingerprint(&created), fingerprint(&other));
         std::fs::write(&file, "not a key").unwrap();
         assert!(key(data.path(), &world).is_err());
     }

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::database_url::without_password;
+
 /// One effective value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// The key in the file, with its section.
     pub key: &'static str,
+    /// Without the password of a URL.
     pub value: String,
     pub source: Source,
 }
@@ -78,7 +81,8 @@ impl<'e> Lookup<'e> {
     }
 
     fn remember(&mut self, key: &'static str, value: String, source: Source) -> String {
-        self.settings.push(Setting { key, value: value.clone(), source });
+        let shown = without_password(&value).into_owned();
+        self.settings.push(Setting { key, value: shown, source });
         value
     }
 
@@ -102,10 +106,12 @@ impl<'e> Lookup<'e> {
     }
 }
 
-/// The variable of a key: `RECOUNT_STORE__DURABILITY` for `store.durability`. The level of the log has a shorter one.
+/// The variable of a key: `RECOUNT_STORE__DURABILITY` for `store.durability`. The level of the log and the
+/// database have shorter ones.
 pub(crate) fn variable(key: &str) -> String {
     match key {
         "log.level" => "RECOUNT_LOG".to_owned(),
+        "store.url" => "RECOUNT_STORE".to_owned(),
         key => format!("RECOUNT_{}", key.to_uppercase().replace('.', "__")),
     }
 }

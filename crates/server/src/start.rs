@@ -1,34 +1,38 @@
 //! Start and stop of a server: from the configuration to a running server and to its end. See [`serve`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
 use recount_log::{Fault, FaultKind, MemoryStore, Store};
-use recount_log_sqlite::SqliteStore;
 use recount_run::{CancelledBy, Command};
-use recount_world::World;
+use recount_world::{Kind, World};
 use serde_json::json;
+use tokio::net::TcpListener;
 use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, AgentPool};
 use crate::boxed;
 use crate::config::{Config, LogFormat, Options};
+use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
 use crate::running::{Listeners, ServerSettings, bind_server};
+use crate::stores::Stores;
+use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{Files, Running, StartError, backup, limits, logging};
 
 /// The file of a data folder that notes the process and the address of the server that uses it.
 const ADDRESS: &str = "address";
 
-/// Opens the store that the configuration names.
-pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
-    check_folder(&config.data)?;
-    let store =
-        open_store_or_fault(config).map_err(|fault| StartError::failed(in_use(&config.data, &fault)))?;
+/// Opens the store of the default tenant in a data folder.
+pub(crate) fn open_store(stores: &Stores) -> Result<Arc<dyn Store>, StartError> {
+    let data = stores.data();
+    stores.check_note()?;
+    check_folder(data)?;
+    let store = stores.open(TENANT_DEFAULT).map_err(|fault| StartError::failed(in_use(data, &fault)))?;
     // This process holds the folder now.
-    backup::clear(&config.data);
+    backup::clear(data);
     Ok(store)
 }
 
@@ -71,14 +75,10 @@ fn check_folder(data: &Path) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Like [`open_store`], but returns the fault that refused it.
-pub(crate) fn open_store_or_fault(config: &Config) -> Result<SqliteStore, Fault> {
-    SqliteStore::open(config.home().options(config.data.clone()))
-}
-
-/// The default data folder of `serve`.
-pub fn default_data() -> Result<PathBuf, StartError> {
-    Ok(Config::settle(Options::default(), |name| std::env::var(name).ok())?.data)
+/// Whether `serve` would find a store: in its data folder, or in a database.
+pub fn has_default_store() -> bool {
+    let config = Config::settle(Options::default(), |name| std::env::var(name).ok());
+    config.is_ok_and(|config| config.store.is_some() || config.data.join("recount.db").is_file())
 }
 
 /// A warning for a data folder that other users can read; one created by the server is private.
@@ -170,13 +170,15 @@ async fn begin(
 fn known_secrets(config: &Config, registry: &Registry) -> Vec<Secret> {
     let runs = &config.runs;
     let of_runs = [runs.mcp.secrets().to_vec(), runs.hooks.secrets().to_vec(), runs.web.secrets()].concat();
-    [registry.secrets.clone(), config.agents.secrets(), of_runs].concat()
+    let of_database = config.store.iter().flat_map(DatabaseUrl::passwords).map(Secret::new).collect();
+    [registry.secrets.clone(), config.agents.secrets(), of_runs, of_database].concat()
 }
 
 /// A server that runs within another program.
 pub struct EmbeddedServer {
     pub running: Running,
-    pub data: PathBuf,
+    /// The data folder or the database, for people.
+    pub location: String,
     /// Runs that a previous process left unfinished, of all tenants.
     pub unfinished: Vec<Unfinished>,
     pool: Arc<AgentPool>,
@@ -249,7 +251,8 @@ pub async fn start_embedded(options: Options) -> Result<EmbeddedServer, StartErr
     listeners.start();
     let unfinished = unfinished(&running).await?;
     note_address(&config.data, &running);
-    Ok(EmbeddedServer { running, data: config.data, unfinished, pool })
+    let location = config.store.map_or(config.data.display().to_string(), |url| url.to_string());
+    Ok(EmbeddedServer { running, location, unfinished, pool })
 }
 
 /// Lists the runs that a previous process left unfinished.
@@ -297,16 +300,51 @@ async fn assemble(
     redactor: Arc<Redactor>,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let listener = bind_server(config.bind).await?;
+    let (stores, store) = open_stores(config, &world).await?;
+    let assembled = assemble_on(config, world.clone(), registry, redactor, listener, stores.clone(), store);
+    let assembled = assembled.await;
+    if assembled.is_err() {
+        stores.wait_for(&world, Stores::disconnect).await;
+    }
+    assembled
+}
+
+/// Connects to the configured stores, and opens that of the default tenant.
+async fn open_stores(config: &Config, world: &World) -> Result<(Stores, Arc<dyn Store>), StartError> {
+    if config.store.is_some() {
+        let (config, of_stores) = (config.clone(), world.clone());
+        let work = move || {
+            let stores = config.stores()?;
+            let store = stores.open_first(&of_stores).inspect_err(|_| stores.disconnect())?;
+            Ok((stores, store))
+        };
+        let opened = world.tasks.block(Kind::Effect, work).await;
+        return opened.expect("connecting to a database never panics");
+    }
+    let stores = config.stores()?;
     let store: Arc<dyn Store> = match config.in_memory {
-        false => Arc::new(open_store(config)?),
+        false => open_store(&stores)?,
         true => {
             let failed = |why| StartError::failed(format!("cannot create {}: {why}", config.data.display()));
             std::fs::create_dir_all(&config.data).map_err(failed)?;
             Arc::new(MemoryStore::default())
         }
     };
+    Ok((stores, store))
+}
+
+#[boxed]
+async fn assemble_on(
+    config: &Config,
+    world: World,
+    registry: Registry,
+    redactor: Arc<Redactor>,
+    listener: TcpListener,
+    stores: Stores,
+    store: Arc<dyn Store>,
+) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let pool = AgentPool::build(config, registry).await?;
-    let (home, access) = (config.home(), config.access.clone());
+    let access = config.access.clone();
     let settings = config.settings.iter().map(
         |setting| json!({"key": setting.key, "value": setting.value, "source": setting.source.to_string()}),
     );
@@ -318,7 +356,7 @@ async fn assemble(
         profiles: pool.profiles().clone(),
         settings,
     };
-    let (running, listeners) = Running::on(listener, store, world, Some(home), entry, redactor).await?;
+    let (running, listeners) = Running::on(listener, store, world, Some(stores), entry, redactor).await?;
     running.gate.tenants.limit_artifacts(config.artifacts);
     running.gate.tenants.set_retention(config.retention, config.sweep_every);
     running.gate.tenants.expect_agents();
@@ -340,7 +378,12 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let address = running.address;
     let before = resumed_runs_line(unfinished);
     let lines = [
-        Some(format!("recount {version} keeps its data in {data}")),
+        Some(match &config.store {
+            Some(url) => {
+                format!("recount {version} keeps its data in {url}, and files of this server in {data}")
+            }
+            None => format!("recount {version} keeps its data in {data}"),
+        }),
         openness,
         Some(entry.to_owned()),
         held,

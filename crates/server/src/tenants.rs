@@ -8,24 +8,23 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use recount_engine::{ArtifactQuota, Engine, EngineStats, Error, Policy};
+use recount_engine::{ArtifactQuota, Engine, EngineStats, Error, Policy, SEAL_KEY_BYTES};
 use recount_event::Code;
 use recount_face_aep::{Refusal, SseFraming};
-use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 use serde_json::json;
 
 use crate::agents::AgentPool;
 use crate::audit::{self, Audit, AuditKind};
-use crate::home::Home;
-use crate::tenant_folder::{TENANT_DEFAULT, folder_within, loss_of_tenants, remove_list, tenant_folders};
-use crate::{StartError, limits, seal};
+use crate::stores::Stores;
+use crate::tenant_folder::{TENANT_DEFAULT, folder_within};
+use crate::{StartError, limits};
 
 pub(crate) struct Tenants {
     default: Engine,
     others: RwLock<BTreeMap<String, Engine>>,
-    /// `None` means that there is no folder for other tenants.
-    home: Option<Home>,
+    /// Their stores, and the key that seals originals. Without them there can be no other tenants.
+    stores: Option<(Stores, [u8; SEAL_KEY_BYTES])>,
     world: World,
     /// One new tenant at a time.
     creation: tokio::sync::Mutex<()>,
@@ -43,28 +42,21 @@ pub(crate) struct Tenants {
 
 impl Tenants {
     /// Opens the stores of all tenants there are.
-    pub(crate) async fn open(default: Engine, home: Option<Home>) -> Result<Arc<Self>, StartError> {
+    pub(crate) async fn open(
+        default: Engine,
+        stores: Option<(Stores, [u8; SEAL_KEY_BYTES])>,
+    ) -> Result<Arc<Self>, StartError> {
         let world = default.world().clone();
-        let folders = match &home {
-            Some(home) => tenant_folders(&home.data)
-                .map_err(|why| StartError::failed(format!("cannot read the folder of tenants: {why}")))?,
-            None => BTreeMap::new(),
+        let names = match &stores {
+            Some((stores, _)) => stores.wait_for(&world, Stores::names).await?,
+            None => Vec::new(),
         };
-        if let Some(home) = &home {
-            let loss = loss_of_tenants(&home.data).transpose();
-            if let Some(loss) = loss {
-                return Err(loss.map_or_else(|why| StartError::failed(why.to_string()), StartError::damaged));
-            }
-            if let Err(error) = remove_list(&home.data) {
-                tracing::warn!(%error, "cannot remove the list of the tenants of a backup");
-            }
-        }
         let others = RwLock::default();
         let creation = tokio::sync::Mutex::default();
         let tenants = Arc::new(Tenants {
             default,
             others,
-            home,
+            stores,
             world,
             creation,
             policy: OnceLock::new(),
@@ -73,7 +65,8 @@ impl Tenants {
             expects_agents: OnceLock::new(),
             audit: OnceLock::new(),
         });
-        for name in folders.keys().filter(|name| *name != audit::TENANT) {
+        let is_other = |name: &&String| ![TENANT_DEFAULT, audit::TENANT].contains(&name.as_str());
+        for name in names.iter().filter(is_other) {
             let failed = |why: Refusal| {
                 StartError::failed(format!("cannot use the store of the tenant {name}: {}", why.detail))
             };
@@ -83,20 +76,17 @@ impl Tenants {
     }
 
     async fn open_one(&self, name: &str) -> Result<Engine, Refusal> {
-        let Some(home) = &self.home else {
+        let Some((stores, key)) = &self.stores else {
             let detail = "this server has no data folder, so it cannot have other tenants";
             return Err(Refusal::new(Code::LimitReached, detail));
         };
-        let options = home.options(folder_within(&home.data, name));
-        // This blocks on the disk, but only when a tenant is new or the server starts.
-        let store = SqliteStore::open(options).map_err(Error::from)?;
+        let tenant = name.to_owned();
+        let opened = stores.wait_for(&self.world, move |stores| stores.open(&tenant)).await;
+        let store = opened.map_err(Error::from)?;
         let redactor = self.default.write().redactor().clone();
-        // One key for all: sealed records are bound to their run.
-        let key = seal::key(&home.data, &self.world)
-            .map_err(|why| Refusal::new(Code::StoreUnavailable, why.to_string()))?;
         let framing = Arc::new(SseFraming);
-        let engine =
-            Engine::open_with_key(Arc::new(store), self.world.clone(), framing, redactor, Some(key)).await?;
+        // One key for all: sealed records are bound to their run.
+        let engine = Engine::open_with_key(store, self.world.clone(), framing, redactor, Some(*key)).await?;
         if let Some(quota) = self.quota.get() {
             engine.write().limit_artifacts(*quota);
         }
@@ -214,6 +204,17 @@ impl Tenants {
 
     pub(crate) fn audit(&self) -> Option<&Audit> {
         self.audit.get()
+    }
+
+    pub(crate) fn stores(&self) -> Option<&Stores> {
+        self.stores.as_ref().map(|(stores, _)| stores)
+    }
+
+    /// Disconnects from a database. Call it after all engines have ended.
+    pub(crate) async fn disconnect(&self) {
+        if let Some(stores) = self.stores() {
+            stores.wait_for(&self.world, Stores::disconnect).await;
+        }
     }
 
     pub(crate) fn agents(&self) -> Option<&Arc<AgentPool>> {

@@ -1,17 +1,21 @@
 //! Verifies runs: bytes against the chain, events against the rules, heads against recorded ones.
 //!
-//! [`Checker`] checks one run; [`offline`] checks a data folder that no server holds. A stored head proves nothing
+//! [`Checker`] checks one run; [`offline`] checks a data folder that no server holds, and [`offline_database`] a database. A stored head proves nothing
 //! against a person who can change the bytes next to it: only a head that was recorded elsewhere does.
 
+mod database;
 mod folder;
+mod survey;
 
 use recount_event::codec;
 use recount_log::chain::ChainValue;
 use recount_run::{Auditor, Illegal};
 
 #[doc(hidden)]
-pub use folder::seal;
-pub use folder::{Survey, offline};
+pub use crate::stores::seal_now as seal;
+pub use database::offline_database;
+pub use folder::offline;
+pub use survey::Survey;
 
 /// The result of checking one run, or a store as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -52,6 +52,8 @@ impl Demo {
             bind: Some("127.0.0.1:0".to_owned()),
             data: Some(data.clone()),
             config: Some(folder.configuration()?),
+            // Not in a database of this user.
+            store: Some("none".to_owned()),
             log: Some("error".to_owned()),
             workspaces: vec![project.clone()],
             ..Options::default()

@@ -1,4 +1,4 @@
-//! `recount doctor`: checks a running server, or a data folder without one.
+//! `recount doctor`: checks a running server, or a data folder or a database without one.
 
 use std::path::PathBuf;
 
@@ -18,6 +18,9 @@ pub(super) struct Doctor {
     /// Check this data folder, which no server may be using
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Check the stores in this PostgreSQL database, which no server may be using
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    store: Option<String>,
     /// Read every event, which can take a long time
     #[arg(long)]
     full: bool,
@@ -29,9 +32,10 @@ impl Doctor {
     }
 
     async fn check(self, invocation: Invocation) -> Result<(), Failure> {
-        let checks = match &self.data {
-            Some(data) => doctor::offline(data, self.full),
-            None => match invocation.client()?.check_up(self.full).await {
+        let checks = match (&self.data, &self.store) {
+            (Some(data), _) => doctor::offline(data, self.full),
+            (None, Some(url)) => doctor::offline_database(url, self.full).await?,
+            (None, None) => match invocation.client()?.check_up(self.full).await {
                 Ok(checkup) => checkup.checks,
                 Err(why @ ClientError::Unreachable { .. }) if invocation.names_server() => {
                     vec![Check::problem(
@@ -41,14 +45,14 @@ impl Doctor {
                     )]
                 }
                 Err(why @ ClientError::Unreachable { .. }) => {
-                    // Then the folder that a server would use is checked instead.
+                    // Then the stores that a server would use are checked instead.
                     let mut checks = vec![Check::problem(
                         "server",
                         why.to_string(),
                         "start one with recount serve, or use --url or --data",
                     )];
-                    match recount_server::default_data() {
-                        Ok(data) => checks.extend(doctor::offline(&data, self.full)),
+                    match doctor::offline_default(self.full).await {
+                        Ok(found) => checks.extend(found),
                         Err(why) => {
                             checks.push(Check::note("store", why.to_string(), "name a folder with --data"))
                         }

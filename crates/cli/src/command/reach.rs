@@ -54,7 +54,7 @@ impl Reached {
         let url = format!("http://{}", inside.running.address);
         let client = Client::new(&url, token.filter(|token| !token.is_empty()))?;
         let reached = Reached { client, inside: None, address: format!(" --url {url}") };
-        let data = inside.data.display().to_string();
+        let data = inside.location.clone();
         Ok((Reached { inside: Some(inside), ..reached }, data))
     }
 
@@ -98,8 +98,7 @@ pub(super) fn ask(
     invocation: Invocation,
     work: impl AsyncFnOnce(Asking) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let has_store = || recount_server::default_data().is_ok_and(|data| data.join("recount.db").is_file());
-    if invocation.names_server() || !has_store() {
+    if invocation.names_server() || !recount_server::has_default_store() {
         return invocation.ask(work);
     }
     invocation::block_on_threads(async {

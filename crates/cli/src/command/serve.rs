@@ -19,6 +19,9 @@ pub(super) struct Serve {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Keep the stores in this PostgreSQL database instead of the data folder, such as postgres://user@host/db
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     /// strict: acknowledge after the disk confirms; relaxed: faster, but a power cut may lose the newest events
     #[arg(long, value_parser = ["strict", "relaxed"])]
     durability: Option<String>,
@@ -80,6 +83,7 @@ impl Serve {
             bind: self.bind,
             data: self.data,
             config: self.config,
+            store: self.store,
             durability: self.durability,
             accept_loss_after: self.accept_loss_after,
             log: self.log,

@@ -1,4 +1,4 @@
-//! `recount token`: hand out tokens, list them, take them back; of a server, or of a data folder that none uses.
+//! `recount token`: creates, lists and revokes tokens of a server, or of a data folder or a database that none uses.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +20,9 @@ pub(super) struct Tokens {
     /// Use this data folder, which no server may be using, for example to create the first token
     #[arg(long, value_name = "DIR", global = true)]
     data: Option<PathBuf>,
+    /// Use the stores in this PostgreSQL database, which no server may be using
+    #[arg(long, value_name = "URL", global = true, conflicts_with = "data")]
+    store: Option<String>,
     #[command(subcommand)]
     what: What,
 }
@@ -97,24 +100,18 @@ impl Tokens {
 
     async fn manage(self, invocation: Invocation) -> Result<(), Failure> {
         let mut out = Output::new();
-        match self.data {
-            Some(data) => {
-                let tokens = OfflineTokens::open(&data)?;
-                let done = in_folder(&tokens, self.what, invocation.json, &mut out).await;
-                tokens.close().await?;
-                done
-            }
-            None => of_server(&invocation, self.what, &mut out).await,
-        }
+        let tokens = match (&self.data, &self.store) {
+            (Some(data), _) => OfflineTokens::open(data)?,
+            (None, Some(url)) => OfflineTokens::in_database(url)?,
+            (None, None) => return of_server(&invocation, self.what, &mut out).await,
+        };
+        let done = offline(&tokens, self.what, invocation.json, &mut out).await;
+        tokens.close().await?;
+        done
     }
 }
 
-async fn in_folder(
-    tokens: &OfflineTokens,
-    what: What,
-    as_json: bool,
-    out: &mut Output,
-) -> Result<(), Failure> {
+async fn offline(tokens: &OfflineTokens, what: What, as_json: bool, out: &mut Output) -> Result<(), Failure> {
     match what {
         What::Add(add) => show_added(&tokens.add(add.request()).await?, as_json, out),
         What::Ls => list(&tokens.list().await?, as_json, out),

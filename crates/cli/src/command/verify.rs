@@ -10,7 +10,7 @@ use clap::Args;
 use recount_client::problem::Problem;
 use recount_client::reply::Gap;
 use recount_client::{Client, ClientError, Listing};
-use recount_server::verify::{Checker, Noted, VerifyReport};
+use recount_server::verify::{Checker, Noted, Survey, VerifyReport};
 use serde_json::json;
 
 use super::ids::{self, IdKind};
@@ -35,8 +35,11 @@ pub(super) struct Verify {
     /// Verify all runs of this data folder, which no server may be using
     #[arg(long, value_name = "DIR", conflicts_with = "run")]
     data: Option<PathBuf>,
+    /// Verify all runs in this PostgreSQL database, which no server may be using
+    #[arg(long, value_name = "URL", conflicts_with_all = ["run", "data"])]
+    store: Option<String>,
     /// Require the run to begin with the events that this digest head covers; newer events may follow
-    #[arg(long, value_name = "HEAD", requires = "run", conflicts_with_all = ["all", "data", "digests"])]
+    #[arg(long, value_name = "HEAD", requires = "run", conflicts_with_all = ["all", "data", "store", "digests"])]
     expect: Option<String>,
     /// Compare with digests saved from recount digest; without other options, verifies the runs in the file
     #[arg(long, value_name = "FILE", conflicts_with = "run")]
@@ -45,9 +48,13 @@ pub(super) struct Verify {
 
 impl Verify {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        match &self.data {
-            Some(data) => offline(data, &noted(self.digests.as_deref())?, invocation.json),
-            None => reach::ask(invocation, |asking| self.ask(asking)),
+        match (&self.data, &self.store) {
+            (Some(data), _) => offline(data, &noted(self.digests.as_deref())?, invocation.json),
+            (None, Some(url)) => {
+                let noted = noted(self.digests.as_deref())?;
+                print_survey(&recount_server::verify::offline_database(url, &noted)?, invocation.json)
+            }
+            (None, None) => reach::ask(invocation, |asking| self.ask(asking)),
         }
     }
 
@@ -111,7 +118,10 @@ impl Verify {
 
 /// Checks all runs of a data folder without a server.
 pub(super) fn offline(data: &Path, noted: &[Noted], json: bool) -> Result<(), Failure> {
-    let survey = recount_server::verify::offline(data, noted)?;
+    print_survey(&recount_server::verify::offline(data, noted)?, json)
+}
+
+fn print_survey(survey: &Survey, json: bool) -> Result<(), Failure> {
     let mut out = Output::new();
     out.go_on_unread();
     let mut tally = VerifyTally::default();

@@ -10,17 +10,19 @@ use std::time::Duration;
 use recount_agent::model::ModelName;
 use recount_agent::sandbox::Mode;
 use recount_agent::web::{InvalidPrivateHost, PrivateHost};
-use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
 use super::options::LogFormat;
 use super::rooms::RoomAccess;
 use crate::StartError;
 use crate::amounts;
+use crate::database_url::{DatabaseUrl, without_password};
 use crate::limits::SWEEP_EVERY_MIN;
+use crate::stores::Durability;
 
 /// The error for a setting with an invalid value.
 pub(super) fn wrong(key: &str, value: &str, accepted: &str) -> StartError {
+    let value = without_password(value);
     StartError::usage(format!("invalid value {value:?} for {key}; use {accepted}"))
 }
 
@@ -55,7 +57,18 @@ pub(super) fn address_or_off(text: &str) -> Result<Option<SocketAddr>, String> {
 }
 
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {
-    Ok(text.into())
+    match DatabaseUrl::parse(text) {
+        Some(_) => Err("a folder; --store names a database".to_owned()),
+        None => Ok(text.into()),
+    }
+}
+
+/// The URL of a database, or none.
+pub(super) fn database(text: &str) -> Result<Option<DatabaseUrl>, String> {
+    match text {
+        "none" => Ok(None),
+        url => some(DatabaseUrl::parse(url), "postgres://USER@HOST/DATABASE, or none").map(Some),
+    }
 }
 
 pub(super) fn durability(text: &str) -> Result<Durability, String> {

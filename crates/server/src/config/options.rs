@@ -8,6 +8,8 @@ pub struct Options {
     pub bind: Option<String>,
     pub data: Option<PathBuf>,
     pub config: Option<PathBuf>,
+    /// The URL of the database that holds the stores.
+    pub store: Option<String>,
     pub durability: Option<String>,
     /// Positions after which acknowledged events may be missing. Only on the command line: it is about one loss.
     pub accept_loss_after: Vec<u64>,

@@ -11,7 +11,6 @@ use recount_agent::model::ModelName;
 use recount_agent::sandbox::{Mode, SandboxSettings};
 use recount_agent::web::PrivateHost;
 use recount_engine::ArtifactQuota;
-use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
 use super::aap::BASE_PATH_DEFAULT;
@@ -20,10 +19,12 @@ use super::options::{LogFormat, Options};
 use super::rooms::RoomAccess;
 use crate::StartError;
 use crate::amounts::sized;
+use crate::database_url::DatabaseUrl;
 use crate::limits::{
     ARTIFACTS_OF_A_TASK_MAX, RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, SWEEP_EVERY_DEFAULT, TOOLS_AT_ONCE_MAX,
 };
 use crate::settings::Lookup;
+use crate::stores::Durability;
 
 /// The type of a setting in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,8 +122,10 @@ settings! { place;
          [token](security.md) first";
     data: PathBuf = Text "data" flag "--data", place.data.clone() => "`$XDG_DATA_HOME/recount`, else `~/.local/share/recount`", path,
         "the data folder; created for its owner only if it is missing";
+    store: Option<DatabaseUrl> = Text "store.url" flag "--store", "none", database,
+        "the PostgreSQL database that [holds the stores](operations.md#use-postgresql), as `postgres://USER@HOST/DATABASE`; `none`: the data folder holds them";
     durability: Durability = Text "store.durability" flag "--durability", "strict", durability,
-        "`strict`: acknowledged means on disk; `relaxed`: faster, but a power failure may lose the last moments";
+        "of stores in the data folder. `strict`: acknowledged means on disk; `relaxed`: faster, but a power failure may lose the last moments";
     hot_events_max: Option<u64> = Hidden "store.hot_events_max", "off", count,
         "unsealed events of a store: `off`, or a number";
     max_age: Option<Duration> = Text "retention.max_age" flag "--max-age", "off", time,

@@ -119,6 +119,35 @@ fn web_keys_are_never_shown_and_errors_name_the_setting() {
 }
 
 #[test]
+fn a_database_is_configured_like_other_settings_and_its_password_is_never_shown() {
+    let url = "postgres://u:unseen@db.example/recount?sslmode=require";
+    let setting = |config: &Config| {
+        config.settings.iter().find(|setting| setting.key == "store.url").unwrap().value.clone()
+    };
+    let by_variable = settle(Options::default(), &[("HOME", "/h"), ("RECOUNT_STORE", url)]).unwrap();
+    let options = Options { store: Some(url.into()), ..Options::default() };
+    let by_flag = settle(options.clone(), &[("HOME", "/h"), ("RECOUNT_STORE", "none")]).unwrap();
+    for config in [&by_variable, &by_flag] {
+        assert_eq!(config.store.as_ref().unwrap().reveal(), url);
+        assert_eq!(setting(config), "postgres://u:***@db.example/recount?sslmode=require");
+        assert!(!format!("{config:?}").contains("unseen"), "{config:?}");
+    }
+    let embedded = settle(Options::default(), &[("HOME", "/h")]).unwrap();
+    assert_eq!((embedded.store.as_ref(), setting(&embedded).as_str()), (None, "none"));
+    let refused = |options: Options, words: &str| {
+        let why = settle(options, &[("HOME", "/h")]).unwrap_err();
+        assert!(why.contains(words) && !why.contains("unseen"), "{why}");
+    };
+    for wrong in ["mysql://u:unseen@h/db", "host=h password=unseen", "postgres://u:unseen @h/db"] {
+        let options = Options { store: Some(wrong.into()), ..Options::default() };
+        refused(options, "for store.url; use postgres://USER@HOST/DATABASE");
+    }
+    refused(Options { in_memory: true, ..options.clone() }, "in memory only");
+    refused(Options { accept_loss_after: vec![1], ..options }, "to a point in time");
+    refused(Options { data: Some(url.into()), ..Options::default() }, "--store names a database");
+}
+
+#[test]
 fn provider_keys_are_never_shown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("c.toml");

@@ -6,20 +6,24 @@ use recount_api::admin::Check;
 use recount_log::{Fault, FaultKind};
 use recount_log_sqlite::{SCHEMA, glance, inspect, is_high_water_damaged, kept_logs};
 
-use super::{bytes, clock_check, files, priority, versions};
+use super::{DamageAdvice, bytes, clock_check, files, priority, versions};
+use crate::stores::{database_of, sqlite_words};
 use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 use crate::{Files, audit, backup, limits};
 
+/// The advice about damage in a data folder.
+pub(super) const ADVICE: DamageAdvice = DamageAdvice { damage: DAMAGE, lost: LOST };
+
 /// The advice about damage.
-pub(super) const DAMAGE: &str = "stop the server, copy the folder unchanged, check it with `recount verify --data`, and replace it by a backup";
+const DAMAGE: &str = "stop the server, copy the folder unchanged, check it with `recount verify --data`, and replace it by a backup";
 
 /// The advice about missing bytes of artifacts.
-pub(super) const LOST: &str = "restore the file below blobs/ from a backup; without a backup the bytes are lost and requests for them fail";
+const LOST: &str = "restore the file below blobs/ from a backup; without a backup the bytes are lost and requests for them fail";
 
 /// Checks a data folder that no server holds, damaged or not, and changes nothing. With `full` every byte is read.
 pub fn offline(data: &Path, full: bool) -> Vec<Check> {
     let mut checks = Vec::new();
-    versions(&mut checks);
+    versions(&mut checks, &sqlite_words());
     store(&mut checks, data, full);
     tenants(&mut checks, data, full);
     checks.push(clock_check(recount_world::World::real().clock.now_ms(), None));
@@ -90,6 +94,11 @@ fn store(checks: &mut Vec<Check>, data: &Path, full: bool) {
     const NAME: &str = "store";
     let shown = data.display();
     if !data.join("recount.db").is_file() {
+        if let Some(url) = database_of(data) {
+            let value = format!("the stores are in the database {url}");
+            checks.push(Check::note(NAME, value, "check them with `recount doctor --store URL`"));
+            return;
+        }
         let advice = "name the data folder with --data, or create one with `recount serve --data`";
         checks.push(Check::problem(NAME, format!("{shown} contains no store"), advice));
         return;

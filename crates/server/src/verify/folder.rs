@@ -1,25 +1,15 @@
 //! Verifies a data folder that no server holds, damaged or not. See [`offline`].
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use recount_log::{Fault, FaultKind, Integrity, ReadBound, Record, Store, StreamKey};
-use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
+use recount_log::{Fault, FaultKind};
+use recount_log_sqlite::inspect;
 
-use super::{Checker, Noted, VerifyReport};
-use crate::boxed;
+use super::survey::{ProblemsByRun, Survey, add, assemble, runs_of, without_advice};
+use super::{Noted, VerifyReport};
+use crate::StartError;
+use crate::stores::{missing_store, open_folder};
 use crate::tenant_folder::{loss_of_tenants, tenant_folders};
-use crate::{StartError, audit, limits};
-
-/// The result of checking a data folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Survey {
-    /// One report of the store as a whole, if it has problems, then one per run.
-    pub reports: Vec<VerifyReport>,
-    /// Runs that are whole, and events that can be read.
-    pub readable_runs: u64,
-    pub readable_events: u64,
-}
 
 /// Checks every run of all tenants of a data folder that no server holds.
 pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
@@ -31,54 +21,16 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
         add(&mut survey.reports, None, loss);
     }
     for (name, folder) in folders {
-        let mut of_tenant = one_store(&folder, noted)?;
-        if name == audit::TENANT {
-            of_tenant.keep_problems();
-        }
-        for whole in of_tenant.reports.iter_mut().filter(|report| report.run_id.is_none()) {
-            let sentences = whole.problems.iter_mut().chain(&mut whole.unseen);
-            sentences.for_each(|sentence| *sentence = format!("tenant {name}: {sentence}"));
-        }
-        survey.join(of_tenant, noted);
+        survey.join_tenant(&name, one_store(&folder, noted)?, noted);
     }
     Ok(survey)
-}
-
-impl Survey {
-    /// Omits runs without problems: of the audit trail only damage is reported.
-    fn keep_problems(&mut self) {
-        self.reports.retain(|report| !report.problems.is_empty());
-        self.readable_runs = 0;
-        self.readable_events = 0;
-    }
-
-    /// Adds the result of another store. A recorded run is missing only if no store has it.
-    fn join(&mut self, other: Survey, noted: &[Noted]) {
-        let absent = |report: &VerifyReport| {
-            let is_noted = |line: &Noted| *report == VerifyReport::missing(&line.run_id);
-            noted.iter().any(is_noted)
-        };
-        let has = |reports: &[VerifyReport], wanted: &VerifyReport| {
-            reports.iter().any(|report| report.run_id == wanted.run_id && !absent(report))
-        };
-        let other_reports = other.reports;
-        self.reports.retain(|report| !absent(report) || !has(&other_reports, report));
-        for report in other_reports {
-            let is_reported = self.reports.iter().any(|there| there.run_id == report.run_id);
-            if !absent(&report) || !is_reported {
-                self.reports.push(report);
-            }
-        }
-        self.readable_runs += other.readable_runs;
-        self.readable_events += other.readable_events;
-    }
 }
 
 /// Checks every run of one store that no server holds. The store is not changed: a missing one is not created, and a
 /// damaged or older one is only read.
 fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     if !data.join("recount.db").is_file() {
-        return Err(StartError::usage(format!("{} contains no store; name a data folder", data.display())));
+        return Err(missing_store(data, "verify them with `recount verify --store URL`"));
     }
     let integrity = inspect(data).map_err(|fault| refused(&fault))?;
     let mut found = ProblemsByRun::group(&integrity);
@@ -110,50 +62,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     if opened.is_none() && !noted.is_empty() {
         found.of_store.push("the store cannot be opened, so no recorded digests were compared".to_owned());
     }
-    let was_opened = opened.is_some();
-    let mut reports = opened.unwrap_or_default();
-    for report in &mut reports {
-        let found_problems =
-            report.run_id.as_ref().and_then(|run| found.of_runs.remove(run)).unwrap_or_default();
-        // Each fault is reported once, by the more precise check.
-        if report.problems.is_empty() {
-            report.problems = found_problems;
-        }
-    }
-    let unread = |(run, problems)| {
-        let (run_id, head) = (Some(run), String::new());
-        VerifyReport { run_id, events: 0, head, problems, unseen: Vec::new() }
-    };
-    reports.extend(found.of_runs.into_iter().map(unread));
-    for line in noted.iter().filter(|_| was_opened) {
-        if !reports.iter().any(|report| report.run_id.as_deref() == Some(&line.run_id)) {
-            reports.push(VerifyReport::missing(&line.run_id));
-        }
-    }
-    if !found.of_store.is_empty() || !integrity.notes.is_empty() {
-        let whole = VerifyReport {
-            run_id: None,
-            events: integrity.readable_records,
-            head: String::new(),
-            problems: found.of_store,
-            unseen: integrity.notes,
-        };
-        reports.insert(0, whole);
-    }
-    Ok(Survey {
-        reports,
-        readable_runs: integrity.readable_streams,
-        readable_events: integrity.readable_records,
-    })
-}
-
-/// Seals all records of a folder at once. For tests of damage to sealed records.
-#[doc(hidden)]
-#[boxed]
-pub async fn seal(data: &Path) -> Result<(), StartError> {
-    let store = SqliteStore::open(SqliteOptions::new(data)).map_err(|fault| refused(&fault))?;
-    store.seal_now().await.map_err(|fault| refused(&fault))?;
-    store.close().await.map_err(|fault| refused(&fault))
+    Ok(assemble(found, opened, integrity, noted))
 }
 
 /// Why runs could not be read.
@@ -165,187 +74,11 @@ enum ReadFailure {
 /// Opens the store, which refuses a damaged one unchanged, and checks each run; then the catalogue, if the runs are
 /// sound.
 fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>), ReadFailure> {
-    let store = SqliteStore::open(SqliteOptions::new(data)).map_err(ReadFailure::Store)?;
+    let store = open_folder(data).map_err(ReadFailure::Store)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| {
         ReadFailure::Runtime(StartError::failed(format!("cannot start the runtime: {why}")))
     })?;
-    runtime.block_on(async {
-        let mut reports = Vec::new();
-        let mut after = None;
-        loop {
-            let streams =
-                store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(ReadFailure::Store)?;
-            let Some(last) = streams.last() else {
-                missing_blobs(&store, &mut reports).await;
-                let sound = reports.iter().all(|report: &VerifyReport| report.problems.is_empty());
-                let astray = if sound { catalogue(&store).await } else { Vec::new() };
-                return Ok((reports, astray));
-            };
-            after = Some(last.clone());
-            for stream in &streams {
-                reports.push(one(&store, stream, noted).await);
-            }
-        }
-    })
-}
-
-/// Adds the missing blobs of artifacts to the reports of their runs; unused blobs go to the report of the store.
-async fn missing_blobs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
-    let missing = match recount_engine::missing_blobs(store).await {
-        Ok(missing) => missing,
-        Err(error) => {
-            let sentence = format!("cannot check for missing blobs: {error}");
-            return add(reports, None, sentence);
-        }
-    };
-    for blob in missing {
-        add(reports, blob.run_id.clone(), blob.to_string());
-    }
-}
-
-fn add(reports: &mut Vec<VerifyReport>, run_id: Option<String>, problem: String) {
-    match reports.iter_mut().find(|report| report.run_id == run_id) {
-        Some(report) => report.problems.push(problem),
-        None => {
-            let problems = vec![problem];
-            reports.push(VerifyReport {
-                run_id,
-                events: 0,
-                head: String::new(),
-                problems,
-                unseen: Vec::new(),
-            });
-        }
-    }
-}
-
-/// Catalogue rows that the log does not support.
-async fn catalogue(store: &dyn Store) -> Vec<String> {
-    let mut astray = match recount_engine::check_catalogue(store).await {
-        Ok(astray) => astray,
-        Err(error) => vec![format!("cannot read the catalogue: {error}")],
-    };
-    let more = astray.len().saturating_sub(limits::VERIFY_SENTENCES_MAX);
-    if more > 0 {
-        astray.truncate(limits::VERIFY_SENTENCES_MAX);
-        astray.push(format!("and {more} more rows; a missing catalogue is rebuilt by `serve`"));
-    }
-    astray
-}
-
-async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyReport {
-    let tail = store.tail(stream).await;
-    let started = match &tail {
-        Ok(Some(tail)) if tail.erased => {
-            return VerifyReport::erased(stream, tail.next_sequence, &tail.head.to_string(), noted);
-        }
-        Ok(Some(tail)) if tail.first_sequence > 0 => {
-            Checker::beginning_at(stream, tail.first_sequence, &tail.start.to_string())
-        }
-        _ => None,
-    };
-    let mut checker = started.unwrap_or_else(|| Checker::new(stream)).against(noted);
-    let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
-    let unreadable = loop {
-        let from = checker.count();
-        match store.read(stream, from, bound).await {
-            Ok(page) if page.is_empty() => break None,
-            Ok(page) => {
-                for record in page {
-                    // The checker keeps the problem for the report.
-                    drop(checker.event(&record.bytes));
-                }
-            }
-            Err(fault) => {
-                break Some(fault);
-            }
-        }
-    };
-    if let Some(fault) = unreadable {
-        let from = checker.count();
-        // A check of its end and head would only repeat the problem.
-        let mut report = checker.finish(None);
-        report.problems.extend(unreadable_ranges(store, stream, from, fault).await);
-        return report;
-    }
-    match tail {
-        Ok(tail) => {
-            let tail = tail.map(|tail| (tail.next_sequence, tail.head.to_string()));
-            checker.finish(tail.as_ref().map(|(events, head)| (*events, head.as_str())))
-        }
-        Err(fault) => {
-            let mut report = checker.finish(None);
-            report
-                .problems
-                .push(format!("cannot read the end of the run: {}", without_advice(&fault.message)));
-            report
-        }
-    }
-}
-
-/// Describes every unreadable range of a run, from the first on.
-async fn unreadable_ranges(store: &dyn Store, stream: &StreamKey, from: u64, first: Fault) -> Vec<String> {
-    let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
-    let (mut problems, mut next) = (Vec::new(), from);
-    let mut found: Result<Vec<Record>, Fault> = Err(first);
-    loop {
-        next = match found {
-            Ok(page) => match page.last() {
-                Some(last) => last.sequence + 1,
-                None => return problems,
-            },
-            Err(fault) => match fault.damage.as_ref().and_then(|damage| damage.sequences.clone()) {
-                Some(range) if problems.len() < limits::VERIFY_SENTENCES_MAX && *range.end() >= next => {
-                    problems.push(format!("events {} to {} are damaged", range.start(), range.end()));
-                    range.end() + 1
-                }
-                Some(_) => {
-                    problems.push(format!("and more damage from event {next} on"));
-                    return problems;
-                }
-                None => {
-                    problems.push(format!(
-                        "no events can be read from event {next} on: {}",
-                        without_advice(&fault.message)
-                    ));
-                    return problems;
-                }
-            },
-        };
-        found = store.read(stream, next, bound).await;
-    }
-}
-
-/// Problems of the store check, grouped by store and run.
-struct ProblemsByRun {
-    of_store: Vec<String>,
-    of_runs: BTreeMap<String, Vec<String>>,
-}
-
-impl ProblemsByRun {
-    fn group(integrity: &Integrity) -> Self {
-        let mut found = ProblemsByRun { of_store: Vec::new(), of_runs: BTreeMap::new() };
-        for problem in &integrity.problems {
-            let problem = without_advice(problem);
-            match problem.strip_prefix("stream ").and_then(|rest| rest.split_once(' ')) {
-                Some((run, rest)) if run.starts_with("run_") => {
-                    found.of_runs.entry(run.to_owned()).or_default().push(rest.to_owned());
-                }
-                _ => found.of_store.push(problem),
-            }
-        }
-        // Unreadable events appear again as positions without a record.
-        let unreadable: Vec<String> =
-            found.of_store.iter().filter_map(|problem| missing_positions(problem)).collect();
-        found.of_store.retain(|problem| !unreadable.contains(problem));
-        found
-    }
-}
-
-/// The problem about missing positions that follows from a problem about unreadable rows.
-fn missing_positions(problem: &str) -> Option<String> {
-    let (numbers, _) = problem.strip_prefix("groups: numbers ")?.split_once(" cannot be read")?;
-    Some(format!("positions {numbers} have no readable record"))
+    runtime.block_on(runs_of(&*store, noted)).map_err(ReadFailure::Store)
 }
 
 fn refused(fault: &Fault) -> StartError {
@@ -354,9 +87,4 @@ fn refused(fault: &Fault) -> StartError {
         _ => "",
     };
     StartError::failed(format!("{}{advice}", without_advice(&fault.message)))
-}
-
-/// The message without the advice to run `recount verify`, which is running already.
-fn without_advice(message: &str) -> String {
-    message.replace("; check the store with `recount verify --data`", "")
 }

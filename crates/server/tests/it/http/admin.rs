@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use recount_event::Code;
-use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_server::access::Access;
-use recount_server::{Home, Running};
+use recount_server::{Durability, Running, SqliteSettings, Stores};
 use recount_world::World;
 
 use crate::http::contract::check_contract;
@@ -18,14 +18,10 @@ async fn at_home(data: &std::path::Path) -> TestContext {
 /// A server with a data folder and rules of access.
 pub(crate) async fn at_home_with(data: &std::path::Path, access: Access) -> TestContext {
     let store = Arc::new(SqliteStore::open(SqliteOptions::new(data)).unwrap());
-    let home = Home {
-        data: data.to_owned(),
-        durability: Durability::Relaxed,
-        accept_loss_after: Vec::new(),
-        hot_events_max: None,
-    };
+    let settings = SqliteSettings { durability: Durability::Relaxed, ..SqliteSettings::default() };
+    let stores = Stores::in_folder(data, settings);
     let bind = "127.0.0.1:0".parse().unwrap();
-    let running = Running::start_at_home(store, World::real(), bind, home, access).await.unwrap();
+    let running = Running::start_at_home(store, World::real(), bind, stores, access).await.unwrap();
     TestContext { address: running.address, running }
 }
 

@@ -1,0 +1,93 @@
+//! Stores in a PostgreSQL database, each owned by one server at a time.
+//!
+//! The only module that opens such a store. It must not know tenants.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use recount_engine::SEAL_KEY_BYTES;
+use recount_log::{Fault, Store};
+use recount_log_postgres::{Database, PostgresOptions};
+use recount_world::World;
+
+use crate::database_url::DatabaseUrl;
+use crate::{StartError, seal};
+
+/// The name under which a database notes the fingerprint of the seal key.
+const SEAL_KEY: &str = "seal-key";
+
+/// A database with stores, and its version when this server connected.
+#[derive(Clone)]
+pub(super) struct PostgresStores {
+    database: Database,
+    url: DatabaseUrl,
+    version: String,
+}
+
+impl PostgresStores {
+    /// Connects, and creates or migrates what all stores share.
+    pub(super) fn connect(url: &DatabaseUrl) -> Result<Self, StartError> {
+        let failed = |fault: Fault| unusable(url, &fault);
+        let database = Database::open(PostgresOptions::new(url.reveal())).map_err(failed)?;
+        let version = database.server_version().map_err(failed)?;
+        Ok(PostgresStores { database, url: url.clone(), version })
+    }
+
+    pub(super) fn url(&self) -> &DatabaseUrl {
+        &self.url
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub(super) fn names(&self) -> Result<Vec<String>, StartError> {
+        self.database.stores().map_err(|fault| unusable(&self.url, &fault))
+    }
+
+    pub(super) fn open(&self, name: &str) -> Result<Arc<dyn Store>, Fault> {
+        Ok(Arc::new(self.database.open_store(name)?))
+    }
+
+    pub(super) fn warnings(&self) -> Result<Vec<String>, Fault> {
+        self.database.advice()
+    }
+
+    pub(super) fn disconnect(&self) {
+        self.database.close();
+    }
+
+    /// The key of the data folder, if the database was first used with it. With another one, sealed originals could not
+    /// be opened.
+    pub(super) fn key(&self, data: &Path, world: &World) -> Result<[u8; SEAL_KEY_BYTES], StartError> {
+        let existed = seal::exists(data);
+        let key = seal::key(data, world)?;
+        let found = seal::fingerprint(&key);
+        let noted = self.database.note_once(SEAL_KEY, &found).map_err(|fault| unusable(&self.url, &fault))?;
+        if noted == found {
+            return Ok(key);
+        }
+        let (url, path) = (&self.url, seal::path(data));
+        let shown = path.display();
+        if existed {
+            return Err(StartError::usage(format!(
+                "the seal key {shown} has the fingerprint {found}, but the database {url} was first used with the key \
+                 {noted}; replace the file by keys/seal of a server that uses this database"
+            )));
+        }
+        if let Err(error) = std::fs::remove_file(&path) {
+            tracing::warn!(%error, key = %shown, "cannot remove a new seal key that the database refused");
+        }
+        Err(StartError::usage(format!(
+            "the seal key {shown} is missing, and the database {url} was first used with the key {noted}; copy keys/seal \
+             from the data folder of a server that uses this database to {shown}"
+        )))
+    }
+}
+
+fn unusable(url: &DatabaseUrl, fault: &Fault) -> StartError {
+    StartError::failed(format!(
+        "cannot use the database {url}: {fault}; check that PostgreSQL runs there and accepts this user, for example \
+         with psql, or name another database with --store"
+    ))
+}
