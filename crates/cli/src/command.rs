@@ -35,6 +35,7 @@ mod man;
 mod mcp;
 mod message_head;
 mod narrate;
+mod nodes;
 mod patch;
 mod pin;
 mod policy;
@@ -122,6 +123,7 @@ verbs! {
     Backup(backup::Backup),
     Salvage(salvage::Salvage),
     Doctor(doctor::Doctor),
+    Nodes(nodes::Nodes),
     Token(token::Tokens),
     Cancel(cancel::Cancel),
     Prune(prune::Prune),

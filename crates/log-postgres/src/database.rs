@@ -5,11 +5,12 @@ use std::sync::Arc;
 use recount_log::{Fault, FaultKind, Retry};
 use tokio::sync::watch;
 
-use crate::connect::{Link, Session};
+use crate::connect::{Link, Session, Target};
 use crate::core::Core;
 use crate::group::Known;
 use crate::node::{Node, wait_for};
 use crate::options::PostgresOptions;
+use crate::shared::Survey;
 use crate::sql::Sql;
 use crate::store::PostgresStore;
 use crate::writer::Writer;
@@ -95,6 +96,23 @@ impl Database {
     /// What an operator should know about the durability of this database; empty if nothing.
     pub fn advice(&self) -> Result<Vec<String>, Fault> {
         self.with_session(|session| async move { shared::advice(&session).await })
+    }
+
+    /// Waits until another node has ended the lease of this one, so that this process owns no store any more.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.0.lease().watch_loss()
+    }
+
+    /// The nodes and stores of a database as they are now, without joining it. Blocks.
+    pub fn survey(url: &str) -> Result<Survey, Fault> {
+        let target = Target::parse(url)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| {
+            Fault::new(FaultKind::Io, Retry::Maybe, format!("cannot start a runtime: {why}"))
+        })?;
+        runtime.block_on(async {
+            let session = Session::connect(&target).await?;
+            shared::survey(&session).await
+        })
     }
 
     /// Host, port and name of the database, without user and password.
