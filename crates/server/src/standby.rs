@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use recount_engine::Redactor;
 use recount_event::Code;
 use recount_face_aep::Refusal;
 use recount_world::{Kind, World};
@@ -20,9 +21,11 @@ use crate::{health, limits, listen};
 pub(crate) async fn refuse_until<T>(
     listener: &TcpListener,
     world: &World,
+    redactor: &Arc<Redactor>,
     opened: impl Future<Output = T>,
 ) -> T {
     let router = Router::new().route("/healthz", get(health::alive)).fallback(refuse);
+    let router = recount_face_aep::identified(router, world.clone(), redactor.clone());
     let places = Arc::new(Semaphore::new(limits::REFUSALS_MAX));
     let mut opened = pin!(opened);
     loop {

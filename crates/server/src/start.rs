@@ -310,7 +310,7 @@ async fn assemble(
     if_owned: IfOwned,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let listener = bind_server(config.bind).await?;
-    let (stores, store) = open_stores(config, &world, &listener, if_owned).await?;
+    let (stores, store) = open_stores(config, &world, &listener, &redactor, if_owned).await?;
     let assembled = assemble_on(config, world.clone(), registry, redactor, listener, stores.clone(), store);
     let assembled = assembled.await;
     if assembled.is_err() {
@@ -324,6 +324,7 @@ async fn open_stores(
     config: &Config,
     world: &World,
     listener: &TcpListener,
+    redactor: &Arc<Redactor>,
     if_owned: IfOwned,
 ) -> Result<(Stores, Arc<dyn Store>), StartError> {
     if config.store.is_some() {
@@ -335,7 +336,7 @@ async fn open_stores(
             Ok((stores, store))
         };
         let opening = world.tasks.block(Kind::Effect, work);
-        let opened = standby::refuse_until(listener, world, opening).await;
+        let opened = standby::refuse_until(listener, world, redactor, opening).await;
         return opened.expect("connecting to a database never panics");
     }
     let stores = config.stores(None)?;
