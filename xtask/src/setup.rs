@@ -1,4 +1,4 @@
-//! Installs what only the tests need: a browser, Node, packages, and programs to compare with.
+//! Installs what only the tests need: a browser, Node, PostgreSQL, packages, and programs to compare with.
 //!
 //! Installs where it may (root with apt-get; packages in the tests' own folder), otherwise fails and names what to
 //! install. If everything exists, it returns quickly. Start at [`Setup`].
@@ -31,6 +31,15 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("perl", "perl"),
     ("speech-dispatcher", "speech-dispatcher"),
 ];
+
+/// The major versions of PostgreSQL that tests use. The limits are those of `lab/test-postgres`, and the last one is far off.
+const POSTGRES_VERSIONS: std::ops::Range<u32> = 15..40;
+
+const POSTGRES_PACKAGES: &[&str] = &["postgresql"];
+
+/// A setting of Debian's packages: tests start their own PostgreSQL, so the installation creates and starts none.
+const NO_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/recount-tests.conf";
+const SET_NO_CLUSTER: &str = "mkdir -p \"${0%/*}\" && echo 'create_main_cluster = off' > \"$0\"";
 
 const BROWSER_PACKAGES: &[&str] = &[HEADLESS];
 const NODE_PACKAGES: &[&str] = &["nodejs", "npm"];
@@ -109,6 +118,40 @@ impl<H: Host> Setup<H> {
             }
         }
         Ok(())
+    }
+
+    /// Installs PostgreSQL, without a cluster of the system.
+    pub(crate) fn postgres(&mut self) -> Result<()> {
+        if self.has_postgres() {
+            return Ok(());
+        }
+        let here = Path::new(".");
+        // Without permission the installation fails and names the package.
+        let is_set = self.may_install() && self.host.run(here, &["sh", "-c", SET_NO_CLUSTER, NO_CLUSTER])?;
+        let installed = self.install("PostgreSQL", POSTGRES_PACKAGES);
+        if is_set {
+            self.host.run(here, &["rm", NO_CLUSTER])?;
+        }
+        installed?;
+        let oldest = POSTGRES_VERSIONS.start;
+        ensure!(
+            self.has_postgres(),
+            "the tests need PostgreSQL {oldest} or later; install it, for example from \
+                https://www.postgresql.org/download"
+        );
+        Ok(())
+    }
+
+    fn has_postgres(&self) -> bool {
+        let of_debian = |version| self.host.find(&format!("/usr/lib/postgresql/{version}/bin/initdb"));
+        POSTGRES_VERSIONS.into_iter().any(|version| of_debian(version).is_some()) || {
+            let output =
+                self.host.find("postgres").and_then(|_| self.host.output_of(&["postgres", "--version"]));
+            output
+                .as_deref()
+                .and_then(postgres_version)
+                .is_some_and(|version| POSTGRES_VERSIONS.contains(&version))
+        }
     }
 
     /// Installs Node and npm.
@@ -225,6 +268,14 @@ impl<H: Host> Setup<H> {
         })
     }
 
+    fn is_root(&self) -> bool {
+        self.host.output_of(&["id", "-u"]).as_deref() == Some("0")
+    }
+
+    fn may_install(&self) -> bool {
+        self.host.find("apt-get").is_some() && self.is_root()
+    }
+
     fn install(&mut self, what: &str, packages: &[&str]) -> Result<()> {
         let by_hand = format!("apt-get install -y {}", packages.join(" "));
         if self.host.find("apt-get").is_none() {
@@ -233,7 +284,7 @@ impl<H: Host> Setup<H> {
                 packages.join(", ")
             );
         }
-        if self.host.output_of(&["id", "-u"]).as_deref() != Some("0") {
+        if !self.is_root() {
             bail!("{what} is missing and only root may install it; run: {by_hand}");
         }
         if !self.list_is_fresh {
@@ -250,6 +301,12 @@ impl<H: Host> Setup<H> {
     }
 }
 
+/// Reads the major version in `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
+fn postgres_version(output: &str) -> Option<u32> {
+    let version = output.split_once("(PostgreSQL) ")?.1;
+    version.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -263,6 +320,8 @@ mod tests {
         root: bool,
         node: &'static str,
         python: bool,
+        /// What `postgres --version` prints.
+        postgres: &'static str,
         /// Programs that are a new Python.
         new_pythons: &'static [&'static str],
         ran: Vec<String>,
@@ -278,6 +337,7 @@ mod tests {
                 ["id", "-u"] => Some(if self.root { "0" } else { "1000" }.into()),
                 ["node", "--version"] => Some(self.node.into()),
                 [program, "-c", IS_NEW_PYTHON] => self.new_pythons.contains(program).then(String::new),
+                ["postgres", "--version"] => Some(self.postgres.into()),
                 ["python3", ..] => self.python.then(String::new),
                 _ => None,
             }
@@ -342,6 +402,48 @@ mod tests {
 
         let message = setup(&[], true).node().unwrap_err().to_string();
         assert!(message.contains("nodejs, npm"), "{message}");
+    }
+
+    #[test]
+    fn postgres_is_installed_without_a_cluster_of_the_system() {
+        let mut setup = setup(&["apt-get"], true);
+        let message = setup.postgres().unwrap_err().to_string();
+        assert!(message.contains("PostgreSQL 15 or later"), "{message}");
+        let set = format!("sh -c {SET_NO_CLUSTER} {NO_CLUSTER}");
+        let unset = format!("rm {NO_CLUSTER}");
+        let install = "apt-get install -y --no-install-recommends postgresql";
+        assert_eq!(
+            setup.host.ran,
+            [&set, "apt-get update", install, &unset],
+            "the fake package brings no program"
+        );
+    }
+
+    #[test]
+    fn an_installed_postgres_is_found() {
+        for (present, version) in [
+            ("/usr/lib/postgresql/15/bin/initdb", ""),
+            ("/usr/lib/postgresql/18/bin/initdb", ""),
+            ("postgres", "postgres (PostgreSQL) 16.2"),
+        ] {
+            let mut setup = setup(&["apt-get", present], true);
+            setup.host.postgres = version;
+            setup.postgres().unwrap();
+            assert_eq!(setup.host.ran, [] as [&str; 0], "{present}");
+        }
+    }
+
+    #[test]
+    fn an_old_postgres_does_not_count_and_permission_is_needed_to_install() {
+        for (present, version) in
+            [("/usr/lib/postgresql/14/bin/initdb", ""), ("postgres", "postgres (PostgreSQL) 9.6.1")]
+        {
+            let mut setup = setup(&["apt-get", present], false);
+            setup.host.postgres = version;
+            let message = setup.postgres().unwrap_err().to_string();
+            assert!(message.contains("apt-get install -y postgresql"), "{message}");
+            assert_eq!(setup.host.ran, [] as [&str; 0]);
+        }
     }
 
     #[test]

@@ -261,6 +261,7 @@ fn time_limit(tier: Tier) -> Duration {
 fn install(root: &Path, plan: &Plan, steps: &[Step], setup: &mut Setup<Machine>) -> Result<Option<PathBuf>> {
     if steps.contains(&Step::Tests) {
         setup.programs()?;
+        setup.postgres()?;
         if plan.tier == Tier::Full {
             // Tests that exchange files with the tools of the protocol's authors expect them below `target`.
             setup.python(root, &target_folder(root)?, "aaep")?;

@@ -128,6 +128,8 @@ const LAB: &[CrateEdges] = &[
     CrateEdges { folder: "log-conformance", uses: &["log"], never: &["tokio"] },
     CrateEdges { folder: "faulty-store", uses: &["log", "world"], never: &["rusqlite", "serde_json"] },
     CrateEdges { folder: "faulty-disk", uses: &["world"], never: &["tokio", "serde_json"] },
+    CrateEdges { folder: "faulty-link", uses: &["world"], never: &["serde_json"] },
+    CrateEdges { folder: "test-postgres", uses: &["world"], never: &["tokio", "serde_json"] },
     CrateEdges { folder: "run-generator", uses: &["event", "run"], never: &["tokio"] },
     CrateEdges {
         folder: "sim",
