@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use recount_engine::SEAL_KEY_BYTES;
-use recount_log::{Fault, Store};
+use recount_log::{Fault, Retry, Store};
 use recount_log_postgres::{Database, PostgresOptions};
 use recount_world::World;
 
@@ -86,8 +86,13 @@ impl PostgresStores {
 }
 
 fn unusable(url: &DatabaseUrl, fault: &Fault) -> StartError {
-    StartError::failed(format!(
-        "cannot use the database {url}: {fault}; check that PostgreSQL runs there and accepts this user, for example \
-         with psql, or name another database with --store"
-    ))
+    let advice = match fault.retry {
+        // The fault names what to do.
+        Retry::Never => "",
+        _ => {
+            "; check that PostgreSQL runs there and accepts this user, for example with psql, or name another database \
+              with --store"
+        }
+    };
+    StartError::failed(format!("cannot use the database {url}: {fault}{advice}"))
 }
