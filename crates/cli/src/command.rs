@@ -34,6 +34,7 @@ mod ls;
 mod man;
 mod mcp;
 mod message_head;
+mod migrate;
 mod narrate;
 mod patch;
 mod pin;
@@ -121,6 +122,7 @@ verbs! {
     Mcp(mcp::Mcp),
     Backup(backup::Backup),
     Salvage(salvage::Salvage),
+    Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
     Token(token::Tokens),
     Cancel(cancel::Cancel),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use recount_event::Code;
 use recount_server::access::OfflineTokens;
 use recount_server::export::Folder;
+use recount_server::migrate::migrate;
 use recount_server::{Options, StartError, backup, doctor, salvage, start_embedded, verify};
 use serde_json::Value;
 
@@ -190,6 +191,56 @@ async fn one_server_at_a_time_uses_a_database() {
     let second = place.refusal("two").await;
     assert!(second.contains("is owned by node"), "{second}");
     first.running.stop().await;
+    place.start("two").await.unwrap().running.stop().await;
+}
+
+#[tokio::test]
+async fn a_data_folder_moves_to_an_empty_database_with_every_byte() {
+    let place = Place::new();
+    let context = place.start_on("one", None).await.unwrap();
+    ended(&context, RUN).await;
+    context.run_with_story().await;
+    let headers = [("content-type", "image/png")];
+    let upload = context.request("POST", "/v1/artifacts", &headers, Some(b"picture")).await;
+    let picture = format!("{}/raw", upload.header("location").unwrap());
+    let acme =
+        make_token(&context, None, r#"{"name":"ci","scopes":["read","ingest"],"tenant":"acme"}"#).await;
+    new_tenant_run(&context, &acme).await;
+    let before = content(&context, &acme).await;
+    let trail = context.envelopes("/audit/v1/events").await;
+    context.running.stop().await;
+
+    let data = place.data("one");
+    let copied = migrate(&data, &place.url).await.unwrap();
+    let of = |name: &str| copied.iter().find(|store| store.name == name).unwrap();
+    assert_eq!((of("default").runs, of("default").events), (2, before.0.len() as u64));
+    assert!(of("default").rows > 0 && of("default").blobs > 0, "{copied:?}");
+    assert_eq!((of("acme").runs, of("recount-audit").runs), (1, 1));
+
+    let context = place.start("one").await.unwrap();
+    assert_eq!(content(&context, &acme).await, before);
+    assert_eq!(context.get(&picture).await.body, b"picture");
+    assert_eq!(context.envelopes("/audit/v1/events").await[..trail.len()], trail);
+    context.running.stop().await;
+    let again = refusal(migrate(&data, &place.url).await);
+    assert!(again.contains("already has stores"), "{again}");
+    assert!(
+        refusal(place.start_on("one", None).await).contains("--store"),
+        "the old stores are not continued"
+    );
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_copied_whole_leaves_the_database_empty() {
+    let place = Place::new();
+    let context = place.start_on("one", None).await.unwrap();
+    let run = context.run_with_story().await;
+    assert_eq!(context.request("POST", &format!("/v1/runs/{run}/prune"), &[], None).await.status, 200);
+    context.running.stop().await;
+    let why = refusal(migrate(&place.data("one"), &place.url).await);
+    assert!(why.contains("1 pruned or erased run") && why.contains("export --all"), "{why}");
+    // The folder can still be served, and the database is still empty.
+    place.start_on("one", None).await.unwrap().running.stop().await;
     place.start("two").await.unwrap().running.stop().await;
 }
 
