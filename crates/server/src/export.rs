@@ -81,7 +81,7 @@ enum ExportSource {
     Store(Arc<dyn Store>),
     /// The store is damaged; its whole runs are read by salvage.
     Damaged {
-        salvage: RefCell<Salvage>,
+        salvage: Box<RefCell<Salvage>>,
         whole: Vec<Stream>,
         damaged: Vec<String>,
     },
@@ -111,7 +111,11 @@ impl Folder {
                 let mut salvage = crate::salvage::read(data).map_err(failed)?;
                 let (whole, damaged) = crate::salvage::whole_runs(&mut salvage)?;
                 Ok(Folder {
-                    source: ExportSource::Damaged { salvage: RefCell::new(salvage), whole, damaged },
+                    source: ExportSource::Damaged {
+                        salvage: Box::new(RefCell::new(salvage)),
+                        whole,
+                        damaged,
+                    },
                 })
             }
             Err(fault) => Err(failed(fault)),
