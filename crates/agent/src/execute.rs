@@ -80,6 +80,7 @@ impl Worker {
         let artifacts = self.artifacts();
         let (approved, revisions) = (self.approved(&id), self.revisions.clone());
         let watch = self.worker_session.watch();
+        let write = self.worker_session.write().clone();
         let (cancel_sender, mut cancel) = Cancel::new();
         let mut seen = Vec::new();
         let mut reporter =
@@ -90,6 +91,9 @@ impl Worker {
                     && let Some(vetoed) = hooked.admit(&mut reporter, &mut cancel).await
                 {
                     return vetoed;
+                }
+                if let Err(error) = write.check_owner() {
+                    return outcome_failed(NOT_OWNER, error.to_string());
                 }
                 started = recount_world::moment();
                 let job = Job {
@@ -335,6 +339,9 @@ fn with_error(mut ended: Box<Ended>, code: &str, error: String) -> Box<Ended> {
     ended.error = Some(crate::tools::cut_bytes(error, limits::CALL_ERROR_BYTES_MAX));
     ended
 }
+
+/// The code of a call that was not executed because another node may own the store.
+pub(crate) const NOT_OWNER: &str = "store_not_owned";
 
 pub(crate) fn outcome_failed(code: &'static str, error: String) -> Outcome {
     Outcome {

@@ -16,7 +16,7 @@ use recount_event::{Draft, ForeignId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::execute::{ReadyCall, first_sequence, without_output};
+use crate::execute::{NOT_OWNER, ReadyCall, first_sequence, outcome_failed, without_output};
 use crate::limits;
 use crate::tool::{Cancel, EventReporter, FileRevisions, Job, Outcome, RunLost, Terms};
 use crate::worker::{WorkResult, Worker};
@@ -88,12 +88,14 @@ impl Worker {
         }
         let (world, redactor, artifacts) =
             (self.worker_session.world().clone(), self.worker_session.redactor().clone(), self.artifacts());
+        let write = self.worker_session.write().clone();
         let (cancel_sender, cancel) = Cancel::new();
         let (sender, mut reports) = mpsc::channel(limits::READ_REPORTS_QUEUED_MAX);
         let start = |at: usize| {
             let (call, hooked, mut cancel, sender) =
                 (&calls[at], &hooked[at], cancel.clone(), sender.clone());
             let (terms, artifacts, redactor, world) = (terms, &artifacts, &redactor, &world);
+            let write = &write;
             async move {
                 let mut reporter = ChannelReporter(sender);
                 let started = recount_world::moment();
@@ -103,6 +105,9 @@ impl Worker {
                     return (at, vetoed, started);
                 }
                 let started = recount_world::moment();
+                if let Err(error) = write.check_owner() {
+                    return (at, outcome_failed(NOT_OWNER, error.to_string()), started);
+                }
                 let job = Job {
                     call: &call.id,
                     tool_name: &call.name,

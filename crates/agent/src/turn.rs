@@ -154,6 +154,7 @@ impl Worker {
         blocks.inputs = request
             .streams_call_inputs
             .then(|| CallInputs::new(index, self.worker_session.redactor().clone()));
+        self.worker_session.write().check_owner()?;
         let mut reply = chosen.provides.begin(request.clone());
         let mut watch = self.worker_session.watch();
         let images = ModelImages::new(self.agent.settings.experimental.images);

@@ -36,6 +36,7 @@ mod mcp;
 mod message_head;
 mod migrate;
 mod narrate;
+mod nodes;
 mod patch;
 mod pin;
 mod policy;
@@ -124,6 +125,7 @@ verbs! {
     Salvage(salvage::Salvage),
     Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
+    Nodes(nodes::Nodes),
     Token(token::Tokens),
     Cancel(cancel::Cancel),
     Prune(prune::Prune),

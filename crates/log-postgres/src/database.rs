@@ -5,12 +5,12 @@ use std::sync::Arc;
 use recount_log::{Fault, FaultKind, Retry};
 use tokio::sync::watch;
 
-use crate::connect::{Link, Session};
+use crate::connect::{Link, Session, Target};
 use crate::core::Core;
 use crate::group::Known;
-use crate::lease::Lease;
 use crate::node::{Node, wait_for};
 use crate::options::PostgresOptions;
+use crate::shared::Survey;
 use crate::sql::Sql;
 use crate::store::PostgresStore;
 use crate::writer::Writer;
@@ -98,14 +98,26 @@ impl Database {
         self.with_session(|session| async move { shared::advice(&session).await })
     }
 
+    /// Waits until another node has ended the lease of this one, so that this process owns no store any more.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.0.lease().watch_loss()
+    }
+
+    /// The nodes and stores of a database as they are now, without joining it. Blocks.
+    pub fn survey(url: &str) -> Result<Survey, Fault> {
+        let target = Target::parse(url)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| {
+            Fault::new(FaultKind::Io, Retry::Maybe, format!("cannot start a runtime: {why}"))
+        })?;
+        runtime.block_on(async {
+            let session = Session::connect(&target).await?;
+            shared::survey(&session).await
+        })
+    }
+
     /// Host, port and name of the database, without user and password.
     pub fn shown(&self) -> &str {
         self.0.target.shown()
-    }
-
-    /// The lease of this node.
-    pub fn lease(&self) -> &Arc<Lease> {
-        self.0.lease()
     }
 
     /// Ends the lease of this node at once, so that other nodes can take its stores over. Close the stores first: one that is

@@ -2,24 +2,24 @@
 //!
 //! The deadline counts from before the renewal was sent, so it ends before the lease does in the database.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Shared by the task that renews the lease and all that depend on it.
 #[derive(Debug)]
-pub struct Lease {
+pub(crate) struct Lease {
     length: Duration,
     deadline: Mutex<Instant>,
-    lost: AtomicBool,
+    lost: watch::Sender<bool>,
 }
 
 impl Lease {
     /// A lease that was requested at `sent_at` and granted.
     pub(crate) fn granted(length: Duration, sent_at: Instant) -> Self {
-        Lease { length, deadline: Mutex::new(sent_at + usable(length)), lost: AtomicBool::new(false) }
+        Lease { length, deadline: Mutex::new(sent_at + usable(length)), lost: watch::Sender::new(false) }
     }
 
     /// The renewal that was sent then has succeeded.
@@ -30,15 +30,26 @@ impl Lease {
 
     /// Another node ended the lease. It is never valid again.
     pub(crate) fn lose(&self) {
-        self.lost.store(true, Ordering::SeqCst);
+        self.lost.send_replace(true);
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::SeqCst)
+        *self.lost.borrow()
+    }
+
+    /// Waits until the lease is lost.
+    pub(crate) fn watch_loss(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut lost = self.lost.subscribe();
+        async move {
+            // The sender is dropped only with the process's last use of the database.
+            if lost.wait_for(|lost| *lost).await.is_err() {
+                std::future::pending().await
+            }
+        }
     }
 
     /// Whether an effect outside of the log may begin at this moment.
-    pub fn is_valid_at(&self, moment: Instant) -> bool {
+    pub(crate) fn is_valid_at(&self, moment: Instant) -> bool {
         !self.is_lost() && moment < *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -44,6 +44,6 @@ mod tls;
 mod writer;
 
 pub use database::Database;
-pub use lease::Lease;
 pub use options::PostgresOptions;
+pub use shared::{NodeRow, StoreRow, Survey};
 pub use store::PostgresStore;

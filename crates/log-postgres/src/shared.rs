@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use recount_log::{Fault, FaultKind, Retry};
 use recount_world::Clock;
+use tokio_postgres::Row;
 
 use crate::connect::{Link, Session};
 use crate::fault::QueryError;
@@ -232,6 +233,68 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
         let left = Duration::from_millis(row.get::<_, i64>(3).max(10).cast_unsigned());
         tokio::time::sleep(left.min(limits::LEASE_LOOK_EVERY)).await;
     }
+}
+
+/// The nodes and stores of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    pub nodes: Vec<NodeRow>,
+    pub stores: Vec<StoreRow>,
+}
+
+/// A process that uses the database, or did until recently.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRow {
+    pub node: String,
+    /// Where it can be reached; empty if it did not report that.
+    pub address: String,
+    /// When it joined, in milliseconds since 1970, by the clock of the database.
+    pub since_ms: u64,
+    /// How long its lease is still valid; negative if it has expired.
+    pub lease_left_ms: i64,
+}
+
+/// A store and its owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreRow {
+    pub name: String,
+    /// The owner; none between two owners.
+    pub node: Option<String>,
+    /// How many times the store was taken over.
+    pub epoch: u64,
+    pub last_position: u64,
+    pub records: u64,
+    pub bytes: u64,
+}
+
+pub(crate) async fn survey(session: &Session) -> Result<Survey, Fault> {
+    let nodes: Arc<str> = "SELECT node, address, (extract(epoch FROM since) * 1000)::bigint,
+            (extract(epoch FROM until - clock_timestamp()) * 1000)::bigint
+         FROM recount.nodes ORDER BY since, node"
+        .into();
+    let stores: Arc<str> =
+        "SELECT name, node, epoch, last_position, records, bytes FROM recount.stores".into();
+    let context = "listing nodes and stores";
+    let nodes = session.query(context, &nodes, &[]).await.map_err(QueryError::into_fault)?;
+    let stores = session.query(context, &stores, &[]).await.map_err(QueryError::into_fault)?;
+    let number = |row: &Row, column: usize| row.get::<_, i64>(column).max(0).cast_unsigned();
+    let nodes = nodes.iter().map(|row| NodeRow {
+        node: row.get(0),
+        address: row.get(1),
+        since_ms: number(row, 2),
+        lease_left_ms: row.get(3),
+    });
+    let stores = stores.iter().map(|row| StoreRow {
+        name: row.get(0),
+        node: row.get(1),
+        epoch: number(row, 2),
+        last_position: number(row, 3),
+        records: number(row, 4),
+        bytes: number(row, 5),
+    });
+    let mut survey = Survey { nodes: nodes.collect(), stores: stores.collect() };
+    survey.stores.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok(survey)
 }
 
 /// The value of a setting of the server.

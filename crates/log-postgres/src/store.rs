@@ -17,7 +17,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::core::Core;
 use crate::fault::{busy, closed, corrupt, stopped};
-use crate::lease::Lease;
 use crate::queue::{Job, Task};
 use crate::{blobs, examine, limits, rows, streams};
 
@@ -42,11 +41,6 @@ impl PostgresStore {
             blob_kibibytes: Arc::new(Semaphore::new(limits::BLOB_BYTES_WAITING_MAX >> 10)),
             ended,
         }
-    }
-
-    /// The lease of the node that owns this store.
-    pub fn lease(&self) -> Arc<Lease> {
-        self.core.node.lease().clone()
     }
 
     /// Starts a call. It is started now, not when the answer is awaited.
@@ -263,6 +257,10 @@ impl Store for PostgresStore {
             Fault::new(FaultKind::Full, Retry::Maybe, message)
         };
         Box::pin(ready(if is_full { Err(fault()) } else { Ok(()) }))
+    }
+
+    fn is_owner(&self) -> bool {
+        self.core.node.lease().is_valid_at(recount_world::moment())
     }
 
     fn close(&self) -> Answer<()> {

@@ -48,6 +48,7 @@ macro_rules! forward_store {
     (integrity $w:tt) => { $crate::forward_store! { $w integrity() -> $crate::Answer<$crate::Integrity> } };
     (backup $w:tt) => { $crate::forward_store! { $w backup(to: std::path::PathBuf) -> $crate::Answer<()> } };
     (stats $w:tt) => { $crate::forward_store! { $w stats() -> $crate::Answer<$crate::Stats> } };
+    (is_owner $w:tt) => { $crate::forward_store! { $w is_owner() -> bool } };
     (close $w:tt) => { $crate::forward_store! { $w close() -> $crate::Answer<()> } };
     ([$self:ident $call:ident $body:expr] $method:ident($($name:ident: $type:ty),*) -> $answer:ty) => {
         fn $method(&$self, $($name: $type),*) -> $answer {

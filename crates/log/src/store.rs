@@ -153,6 +153,12 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Whether an effect outside of the log may begin now. `false` once another process may own the store: this one
+    /// could not record the outcome, and the new owner may cause the same effect.
+    fn is_owner(&self) -> bool {
+        true
+    }
+
     /// Finishes accepted work, releases its resources, and refuses every further call with
     /// [`crate::FaultKind::Closed`]. Closing again is fine. Dropping a store without this
     /// loses nothing that was acknowledged.

@@ -160,10 +160,10 @@ impl Config {
         })
     }
 
-    /// The stores that are configured. Blocks until a database responds.
-    pub(crate) fn stores(&self) -> Result<Stores, StartError> {
+    /// The stores that are configured, for a server that listens at `address`. Blocks until a database responds.
+    pub(crate) fn stores(&self, address: Option<SocketAddr>) -> Result<Stores, StartError> {
         if let Some(url) = &self.store {
-            return Stores::in_database(&self.data, url);
+            return Stores::in_database(&self.data, url, address);
         }
         let sqlite = SqliteSettings {
             durability: self.durability,

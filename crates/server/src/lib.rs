@@ -34,6 +34,7 @@ mod running;
 pub mod salvage;
 mod seal;
 mod settings;
+mod standby;
 mod start;
 mod stores;
 mod tenant_folder;
@@ -41,6 +42,13 @@ mod tenants;
 mod tokens;
 mod upgradable;
 pub mod verify;
+
+/// The servers that share a database, and the stores they own.
+pub mod nodes {
+    pub use recount_log_postgres::{NodeRow, StoreRow, Survey};
+
+    pub use crate::stores::survey;
+}
 mod web;
 
 /// Futures are boxed so that their bodies are compiled here, once (`docs/decisions/0085`).

@@ -33,6 +33,12 @@ pub const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 /// `Retry-After` of that refusal.
 pub const CONNECTIONS_RETRY: Duration = Duration::from_secs(5);
 
+/// `Retry-After` of a standby.
+pub const STANDBY_RETRY: Duration = Duration::from_secs(1);
+
+/// How long a new owner waits for the previous one to give all stores back, after it has given the first one back.
+pub const HANDOVER_WAIT: Duration = Duration::from_secs(30);
+
 /// How long a client may take to send the head of a request; then the connection is closed.
 pub const HEAD_WAIT: Duration = Duration::from_secs(15);
 

@@ -64,7 +64,7 @@ fn admit(stream: TcpStream, peer: SocketAddr, context: &Arc<ServerContext>, full
 }
 
 /// Reads one request and refuses it. A refusal sent before the request could be lost with the connection.
-async fn refuse_connection(stream: TcpStream, peer: SocketAddr, full: Router) {
+pub(crate) async fn refuse_connection(stream: TcpStream, peer: SocketAddr, full: Router) {
     let connection = http1::Builder::new()
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::HEADERS_MAX)

@@ -52,7 +52,7 @@ pub async fn migrate(data: &Path, url: &str) -> Result<Vec<MigratedStore>, Start
     }
     let mut config = Config::of_database(url)?;
     data.clone_into(&mut config.data);
-    let stores = config.stores()?;
+    let stores = config.stores(None)?;
     let copied = copy_all(sources, &stores).await;
     stores.disconnect();
     copied

@@ -18,9 +18,9 @@ use crate::config::{Config, LogFormat, Options};
 use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
 use crate::running::{Listeners, ServerSettings, bind_server};
-use crate::stores::Stores;
+use crate::stores::{IfOwned, Stores};
 use crate::tenant_folder::TENANT_DEFAULT;
-use crate::{Files, Running, StartError, backup, limits, logging};
+use crate::{Files, Running, StartError, backup, limits, logging, standby};
 
 /// The file of a data folder that notes the process and the address of the server that uses it.
 const ADDRESS: &str = "address";
@@ -127,12 +127,16 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
     let files = Files::raise();
     keep_pages_small();
     runtime.block_on(async {
-        let (running, listeners, pool) = assemble(config, world, registry, redactor).await?;
+        let (running, listeners, pool) =
+            assemble(config, world, registry, redactor, IfOwned::StandBy).await?;
         let unfinished = begin(&running, listeners, pool).await?;
         note_address(&config.data, &running);
         announce(config, &running, &unfinished);
         report_limits(files);
-        stop_signal().await?;
+        let is_owner = tokio::select! {
+            signal = stop_signal() => signal.map(|()| true)?,
+            () = running.gate.tenants.lost() => false,
+        };
         tracing::info!("stopping");
         let left = running.stop().await;
         if left > 0 {
@@ -141,7 +145,12 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
                 "some tasks did not end before the shutdown timeout; no acknowledged event is lost"
             );
         }
-        Ok(())
+        if is_owner {
+            return Ok(());
+        }
+        let message = "another server has taken the stores over, because this one did not renew its lease in time; start \
+                       it again as a standby";
+        Err(StartError::failed(message.to_owned()))
     })
 }
 
@@ -247,7 +256,7 @@ pub async fn start_embedded(options: Options) -> Result<EmbeddedServer, StartErr
     notes.iter().for_each(|words| tracing::warn!("{words}"));
     // The limits do not matter here: a server for one run has few connections.
     Files::raise();
-    let (running, listeners, pool) = assemble(&config, world, registry, redactor).await?;
+    let (running, listeners, pool) = assemble(&config, world, registry, redactor, IfOwned::Refuse).await?;
     listeners.start();
     let unfinished = unfinished(&running).await?;
     note_address(&config.data, &running);
@@ -298,9 +307,10 @@ async fn assemble(
     world: World,
     registry: Registry,
     redactor: Arc<Redactor>,
+    if_owned: IfOwned,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let listener = bind_server(config.bind).await?;
-    let (stores, store) = open_stores(config, &world).await?;
+    let (stores, store) = open_stores(config, &world, &listener, &redactor, if_owned).await?;
     let assembled = assemble_on(config, world.clone(), registry, redactor, listener, stores.clone(), store);
     let assembled = assembled.await;
     if assembled.is_err() {
@@ -310,18 +320,26 @@ async fn assemble(
 }
 
 /// Connects to the configured stores, and opens that of the default tenant.
-async fn open_stores(config: &Config, world: &World) -> Result<(Stores, Arc<dyn Store>), StartError> {
+async fn open_stores(
+    config: &Config,
+    world: &World,
+    listener: &TcpListener,
+    redactor: &Arc<Redactor>,
+    if_owned: IfOwned,
+) -> Result<(Stores, Arc<dyn Store>), StartError> {
     if config.store.is_some() {
         let (config, of_stores) = (config.clone(), world.clone());
+        let address = listener.local_addr().ok();
         let work = move || {
-            let stores = config.stores()?;
-            let store = stores.open_first(&of_stores).inspect_err(|_| stores.disconnect())?;
+            let stores = config.stores(address)?;
+            let store = stores.open_first(&of_stores, if_owned).inspect_err(|_| stores.disconnect())?;
             Ok((stores, store))
         };
-        let opened = world.tasks.block(Kind::Effect, work).await;
+        let opening = world.tasks.block(Kind::Effect, work);
+        let opened = standby::refuse_until(listener, world, redactor, opening).await;
         return opened.expect("connecting to a database never panics");
     }
-    let stores = config.stores()?;
+    let stores = config.stores(None)?;
     let store: Arc<dyn Store> = match config.in_memory {
         false => open_store(&stores)?,
         true => {
@@ -473,7 +491,8 @@ mod tests {
         let world = World::real();
         let registry = agents::registry(&config, &world).unwrap();
         let redactor = Arc::new(Redactor::shapes());
-        let (running, listeners, pool) = assemble(&config, world, registry, redactor).await.unwrap();
+        let (running, listeners, pool) =
+            assemble(&config, world, registry, redactor, IfOwned::Refuse).await.unwrap();
         let early = send(running.address, "/v1/policy/mcp/any/tool").await;
         begin(&running, listeners, pool).await.unwrap();
         let reply = reply(early).await;

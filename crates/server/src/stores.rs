@@ -8,15 +8,17 @@ mod note;
 mod postgres;
 mod sqlite;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recount_engine::SEAL_KEY_BYTES;
-use recount_log::{Fault, Store};
+use recount_log::{Fault, FaultKind, Store};
 use recount_world::{Kind, World};
 
 pub(crate) use self::note::{database_of, missing_store};
 use self::postgres::PostgresStores;
+pub use self::postgres::survey;
 pub use self::sqlite::{Durability, SqliteSettings, seal_now};
 pub(crate) use self::sqlite::{open_folder, sqlite_words};
 use crate::database_url::DatabaseUrl;
@@ -38,15 +40,36 @@ enum StoreEngine {
     Postgres(PostgresStores),
 }
 
+/// What a server does whose database is owned by another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfOwned {
+    Refuse,
+    StandBy,
+}
+
 impl Stores {
     /// Stores in a data folder, the stores of tenants below it.
     pub fn in_folder(data: impl Into<PathBuf>, sqlite: SqliteSettings) -> Self {
         Stores { data: data.into(), engine: StoreEngine::Sqlite(sqlite) }
     }
 
-    /// Stores in a database. Blocks until it responds.
-    pub(crate) fn in_database(data: impl Into<PathBuf>, url: &DatabaseUrl) -> Result<Self, StartError> {
-        Ok(Stores { data: data.into(), engine: StoreEngine::Postgres(PostgresStores::connect(url)?) })
+    /// Stores in a database. `address` is where this server listens, for other servers and people. Blocks until the
+    /// database responds.
+    pub(crate) fn in_database(
+        data: impl Into<PathBuf>,
+        url: &DatabaseUrl,
+        address: Option<SocketAddr>,
+    ) -> Result<Self, StartError> {
+        let stores = PostgresStores::connect(url, address)?;
+        Ok(Stores { data: data.into(), engine: StoreEngine::Postgres(stores) })
+    }
+
+    /// Waits until another server owns the stores.
+    pub(crate) async fn lost(&self) {
+        match &self.engine {
+            StoreEngine::Sqlite(_) => std::future::pending().await,
+            StoreEngine::Postgres(stores) => stores.lost().await,
+        }
     }
 
     /// The data folder of the server.
@@ -81,10 +104,21 @@ impl Stores {
 
     /// Opens the store of the default tenant for a server. Before, the data folder is created and its key checked;
     /// afterwards the folder notes its database. Blocks.
-    pub(crate) fn open_first(&self, world: &World) -> Result<Arc<dyn Store>, StartError> {
+    pub(crate) fn open_first(&self, world: &World, if_owned: IfOwned) -> Result<Arc<dyn Store>, StartError> {
         note::create_folder(&self.data)?;
         self.key(world)?;
-        let store = self.open(TENANT_DEFAULT).map_err(|fault| StartError::failed(fault.to_string()))?;
+        let mut is_standby = false;
+        let store = loop {
+            match self.open(TENANT_DEFAULT) {
+                Err(fault) if fault.kind == FaultKind::Locked && if_owned == IfOwned::StandBy => {
+                    if !is_standby {
+                        tracing::info!(%fault, "this server is a standby and waits for the stores");
+                    }
+                    is_standby = true;
+                }
+                opened => break opened.map_err(|fault| StartError::failed(fault.to_string()))?,
+            }
+        };
         self.note_database();
         Ok(store)
     }

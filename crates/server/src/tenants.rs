@@ -210,6 +210,14 @@ impl Tenants {
         self.stores.as_ref().map(|(stores, _)| stores)
     }
 
+    /// Waits until another server owns the stores.
+    pub(crate) async fn lost(&self) {
+        match self.stores() {
+            Some(stores) => stores.lost().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Disconnects from a database. Call it after all engines have ended.
     pub(crate) async fn disconnect(&self) {
         if let Some(stores) = self.stores() {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -61,6 +61,8 @@ pub struct Disk {
     has_crashed: watch::Sender<bool>,
     /// Failures and delays of all writes.
     pub faults: WriteFaults,
+    /// Whether processes that use the disk may believe that they own the store.
+    pub(crate) is_owned: AtomicBool,
     /// Appends that never return.
     pub(crate) unanswered: Mutex<Vec<oneshot::Sender<Result<Committed, AppendError>>>>,
 }
@@ -163,8 +165,14 @@ impl Disk {
             crash: Mutex::default(),
             has_crashed: watch::Sender::new(false),
             faults: WriteFaults::default(),
+            is_owned: AtomicBool::new(true),
             unanswered: Mutex::default(),
         })
+    }
+
+    /// Sets whether processes that use the disk may believe that they own the store.
+    pub fn set_owned(&self, is_owned: bool) {
+        self.is_owned.store(is_owned, Ordering::SeqCst);
     }
 
     /// The wrapped store, without faults.

@@ -269,6 +269,10 @@ impl Store for FaultyStore {
         self.disk.write_blob(bytes)
     }
 
+    fn is_owner(&self) -> bool {
+        self.disk.is_owned.load(Ordering::SeqCst)
+    }
+
     fn close(&self) -> Answer<()> {
         self.cut();
         Box::pin(ready(Ok(())))

@@ -26,6 +26,7 @@ mod kinds;
 mod listeners;
 mod long;
 mod mcp;
+mod ownership;
 mod past;
 mod patches;
 mod people;

@@ -141,6 +141,10 @@ impl Store for CataloguedStore {
         self.store.known_damage()
     }
 
+    fn is_owner(&self) -> bool {
+        self.store.is_owner()
+    }
+
     fn dropped_end(&self) -> Option<DroppedEnd> {
         self.store.dropped_end()
     }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use recount_log::{Fault, FaultKind, Retry};
+
 use crate::ground::context::Ground;
 use crate::write::context::WriteContext;
 use crate::write::writers::Writers;
-use crate::{CatalogueHandle, ReadHandle};
+use crate::{CatalogueHandle, Error, ReadHandle};
 
 /// Changes runs and records: starts runs, submits commands, ingests batches, stores artifacts. Cheap to clone.
 #[derive(Clone)]
@@ -23,6 +25,15 @@ impl WriteHandle {
 
     pub(crate) fn ground(&self) -> &Arc<Ground> {
         self.read.ground()
+    }
+
+    /// Refuses an effect outside of the log while another process may own the store. To be called directly before each.
+    pub fn check_owner(&self) -> Result<(), Error> {
+        if self.ground().store().is_owner() {
+            return Ok(());
+        }
+        let message = "this node may not own the store any more, so nothing is executed for it";
+        Err(Error::from(Fault::new(FaultKind::Fenced, Retry::Maybe, message)))
     }
 
     pub fn catalogue(&self) -> &CatalogueHandle {

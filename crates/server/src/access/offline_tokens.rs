@@ -33,7 +33,7 @@ impl OfflineTokens {
 
     /// Opens the stores in a database, which no server may be using. Blocks.
     pub fn in_database(url: &str) -> Result<Self, StartError> {
-        OfflineTokens::of(Config::of_database(url)?.stores()?)
+        OfflineTokens::of(Config::of_database(url)?.stores(None)?)
     }
 
     fn of(stores: Stores) -> Result<Self, StartError> {

@@ -26,7 +26,7 @@ pub async fn offline_database(url: &str, full: bool) -> Result<Vec<Check>, Start
 /// Checks the stores in the database that the configuration names.
 pub(super) async fn of_config(config: &Config, full: bool) -> Vec<Check> {
     let mut checks = Vec::new();
-    match config.stores() {
+    match config.stores(None) {
         Ok(stores) => {
             of_stores(&mut checks, &stores, full).await;
             stores.disconnect();

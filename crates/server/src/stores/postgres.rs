@@ -2,16 +2,18 @@
 //!
 //! The only module that opens such a store. It must not know tenants.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use recount_engine::SEAL_KEY_BYTES;
-use recount_log::{Fault, Retry, Store};
-use recount_log_postgres::{Database, PostgresOptions};
+use recount_log::{Fault, FaultKind, Retry, Store};
+use recount_log_postgres::{Database, PostgresOptions, Survey};
 use recount_world::World;
 
 use crate::database_url::DatabaseUrl;
-use crate::{StartError, seal};
+use crate::tenant_folder::TENANT_DEFAULT;
+use crate::{StartError, limits, seal};
 
 /// The name under which a database notes the fingerprint of the seal key.
 const SEAL_KEY: &str = "seal-key";
@@ -26,9 +28,14 @@ pub(super) struct PostgresStores {
 
 impl PostgresStores {
     /// Connects, and creates or migrates what all stores share.
-    pub(super) fn connect(url: &DatabaseUrl) -> Result<Self, StartError> {
+    pub(super) fn connect(url: &DatabaseUrl, address: Option<SocketAddr>) -> Result<Self, StartError> {
         let failed = |fault: Fault| unusable(url, &fault);
-        let database = Database::open(PostgresOptions::new(url.reveal())).map_err(failed)?;
+        let options = PostgresOptions {
+            node: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            address: address.map(|address| format!("http://{address}")).unwrap_or_default(),
+            ..PostgresOptions::new(url.reveal())
+        };
+        let database = Database::open(options).map_err(failed)?;
         let version = database.server_version().map_err(failed)?;
         Ok(PostgresStores { database, url: url.clone(), version })
     }
@@ -46,7 +53,21 @@ impl PostgresStores {
     }
 
     pub(super) fn open(&self, name: &str) -> Result<Arc<dyn Store>, Fault> {
-        Ok(Arc::new(self.database.open_store(name)?))
+        // A server that stops gives its stores back one after the other.
+        let patience = recount_world::moment() + limits::HANDOVER_WAIT;
+        loop {
+            match self.database.open_store(name) {
+                Err(fault)
+                    if fault.kind == FaultKind::Locked
+                        && name != TENANT_DEFAULT
+                        && recount_world::moment() < patience => {}
+                opened => return Ok(Arc::new(opened?)),
+            }
+        }
+    }
+
+    pub(super) async fn lost(&self) {
+        self.database.lost().await;
     }
 
     pub(super) fn warnings(&self) -> Result<Vec<String>, Fault> {
@@ -83,6 +104,13 @@ impl PostgresStores {
              from the data folder of a server that uses this database to {shown}"
         )))
     }
+}
+
+/// The nodes and stores of a database, without joining it.
+pub fn survey(url: &str) -> Result<Survey, StartError> {
+    let refused = || StartError::usage("the database is not named by a URL such as postgres://user@host/db");
+    let url = DatabaseUrl::parse(url).ok_or_else(refused)?;
+    Database::survey(url.reveal()).map_err(|fault| unusable(&url, &fault))
 }
 
 fn unusable(url: &DatabaseUrl, fault: &Fault) -> StartError {

@@ -11,7 +11,7 @@ use crate::tenant_folder::TENANT_DEFAULT;
 
 /// Checks every run of all tenants in a database.
 pub fn offline_database(url: &str, noted: &[Noted]) -> Result<Survey, StartError> {
-    let stores = Config::of_database(url)?.stores()?;
+    let stores = Config::of_database(url)?.stores(None)?;
     let survey = of_stores(&stores, noted);
     stores.disconnect();
     survey

@@ -241,5 +241,5 @@ impl Store for TimedStore {
         })
     }
 
-    forward_store!(self, |call| call(&self.inner); observe, read, read_feed, tail, last_position, streams, row, rows, put_blob, blob, remove_blob, blobs, integrity, backup, stats, close);
+    forward_store!(self, |call| call(&self.inner); observe, read, read_feed, tail, last_position, streams, row, rows, put_blob, blob, remove_blob, blobs, integrity, backup, stats, is_owner, close);
 }

@@ -27,5 +27,5 @@ impl Store for Counted {
         self.store.append(append)
     }
 
-    forward_store!(self, |call| call(&self.store); observe, read, read_feed, tail, last_position, streams, row, rows, put_blob, blob, remove_blob, blobs, integrity, backup, stats, close);
+    forward_store!(self, |call| call(&self.store); observe, read, read_feed, tail, last_position, streams, row, rows, put_blob, blob, remove_blob, blobs, integrity, backup, stats, is_owner, close);
 }
