@@ -13,6 +13,7 @@ pub(crate) struct Sql {
     /// The counters as they are committed, after the end of any statement that changes them.
     pub(crate) settle: Arc<str>,
     pub(crate) counters: Arc<str>,
+    pub(crate) note_loss: Arc<str>,
     pub(crate) give_back: Arc<str>,
     pub(crate) streams_by_name: Arc<str>,
     pub(crate) stream_names: Arc<str>,
@@ -116,6 +117,7 @@ impl Sql {
             ),
             settle: format!("{counters} FOR UPDATE").into(),
             counters: counters.into(),
+            note_loss: "UPDATE recount.stores SET lost_after = $3::bigint WHERE name = $1 AND epoch = $2".into(),
             give_back: "UPDATE recount.stores SET node = NULL WHERE name = $1 AND epoch = $2".into(),
             streams_by_name: fill(
                 "SELECT wanted.place, streams.id, streams.first_position, streams.first_sequence, streams.start,
