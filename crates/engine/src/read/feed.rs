@@ -7,9 +7,8 @@ use recount_log::ReadBound;
 use crate::boxed;
 use crate::catalogue::pruned::pruned_up_to;
 use crate::read::event_filter::FeedFilter;
-use crate::read::event_page::EventPage;
 use crate::read::handle::ReadHandle;
-use crate::read::runs::next_after;
+use crate::read::runs::{EventPage, next_after};
 use crate::{Error, EventFilter, Subscription, limits};
 
 impl ReadHandle {
