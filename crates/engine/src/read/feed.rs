@@ -5,7 +5,7 @@ use recount_event::Code;
 use recount_log::ReadBound;
 
 use crate::boxed;
-use crate::catalogue::pruned::pruned_up_to;
+use crate::catalogue::tombstones::pruned_up_to;
 use crate::read::event_filter::FeedFilter;
 use crate::read::handle::ReadHandle;
 use crate::read::runs::{EventPage, next_after};

@@ -14,8 +14,8 @@ use crate::catalogue::artifact_rows::{ArtifactRemoval, artifact_deletions, blob_
 use crate::catalogue::deleted_artifacts::record_deletions;
 use crate::catalogue::fold::successor_key;
 use crate::catalogue::prompt_rows::{PromptRow, prompt_rows, stored};
-use crate::catalogue::pruned::pruned_up_to;
 use crate::catalogue::table::read_row;
+use crate::catalogue::tombstones::pruned_up_to;
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::deletion;
 use crate::ground::{journal, rows};
