@@ -6,7 +6,7 @@ use axum::extract::{Extension, RawQuery, Request};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use recount_api::query;
-use recount_api::reply::{One, Receipt};
+use recount_api::reply::One;
 use recount_api::request::AppendEvents;
 use recount_engine::{EventFilter, EventPage};
 use recount_event::{Code, RunId};
@@ -40,12 +40,7 @@ async fn append(face: &Face, run: RunId, request: Request) -> HandlerResult {
     let request: AppendEvents = accept::body(&bytes)?;
     let (triple, drafts) = accept::batch(request)?;
     let receipt = face.engine.write().ingest(run, triple, drafts).await?;
-    let reply = Receipt {
-        first_sequence: receipt.first_sequence,
-        last_sequence: receipt.last_sequence,
-        position: receipt.position,
-    };
-    Ok(json(StatusCode::OK, &One::new("receipt", reply)))
+    Ok(json(StatusCode::OK, &One::new("receipt", receipt)))
 }
 
 /// A validated request to read events.
