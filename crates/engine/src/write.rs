@@ -3,17 +3,13 @@
 //!
 //! Start with [`writer`].
 
-pub(crate) mod admission;
 pub(crate) mod allowances;
 mod artifact_uses;
 pub(crate) mod artifacts;
 pub(crate) mod blobs;
-mod child_runs;
 pub(crate) mod commit;
 pub(crate) mod context;
-mod contribution;
 pub(crate) mod deadlines;
-mod decide;
 pub(crate) mod ended_run;
 pub(crate) mod handle;
 pub(crate) mod idempotency;
@@ -38,7 +34,6 @@ mod session_redaction;
 mod sessions;
 mod setups;
 pub(crate) mod start;
-mod submit;
 mod tasks;
 mod user_messages;
 pub(crate) mod writer;

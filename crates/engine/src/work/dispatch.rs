@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use recount_event::family::run::Throttled;
+use recount_event::family::run::{Queued, Throttled};
 use recount_event::{Payload, RunId};
 use recount_log::ReadResult as _;
 use recount_run::{Command, outstanding};
@@ -12,10 +12,10 @@ use recount_world::Kind;
 
 use crate::boxed;
 use crate::catalogue::runs::own_open;
-use crate::work::admission::PerformerAdmission;
 use crate::work::handle::WorkHandle;
+use crate::write::new_run::Admission;
 use crate::write::pending_runs::{LostWorker, Next, Start};
-use crate::{Error, Performer, WorkerExit, WorkerSession, limits};
+use crate::{Error, NewRun, Performer, Unacceptable, WorkerExit, WorkerSession, limits};
 
 /// The name of the worker queue in `run.throttled`.
 const THROTTLED: &str = "runs_at_once";
@@ -75,7 +75,7 @@ impl WorkHandle {
     /// Attaches a performer that executes no runs but answers questions about workspaces. Unfinished runs do not
     /// change.
     pub fn attach_idle_performer(&self, performer: Arc<dyn Performer>) -> Result<(), Error> {
-        let admission = Box::new(PerformerAdmission(performer.clone()));
+        let admission = Box::new(performer.clone());
         let is_first =
             self.write().context.admission.set(admission).is_ok() && self.attached.set(performer).is_ok();
         if is_first { Ok(()) } else { Err(Error::bug("an engine has one performer")) }
@@ -102,6 +102,17 @@ impl WorkHandle {
             }
         }
         Ok(())
+    }
+}
+
+/// The `write` module asks the performer whether a run may start.
+impl Admission for Arc<dyn Performer> {
+    fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
+        (**self).accept(new)
+    }
+
+    fn afford(&self, queued: &Queued) -> Result<(), Unacceptable> {
+        (**self).afford(queued)
     }
 }
 
