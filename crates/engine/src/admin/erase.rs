@@ -261,13 +261,8 @@ impl AdminHandle {
     /// Continues the deletions that were pending when the last process ended.
     pub(crate) fn finish_deletions(&self) {
         let admin = self.clone();
-        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = admin.finish_all() => {}
-            }
-        });
+        let tasks = &self.ground().world.tasks;
+        tasks.spawn_until_shutdown(Kind::Service, async move { admin.finish_all().await });
     }
 
     async fn finish_all(&self) {

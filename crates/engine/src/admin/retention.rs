@@ -379,24 +379,17 @@ impl AdminHandle {
             return;
         }
         let admin = self.clone();
-        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
-            let sweeping = async {
-                loop {
-                    match admin.sweep(&policy).await {
-                        Ok(SweepReport { has_more: true, .. }) => continue,
-                        Ok(SweepReport { runs, events, .. }) if runs > 0 => {
-                            tracing::info!(runs, events, "pruned by retention");
-                        }
-                        Ok(_) => {}
-                        Err(error) => tracing::warn!(%error, "pruning by retention failed; retrying later"),
+        self.ground().world.tasks.spawn_until_shutdown(Kind::Service, async move {
+            loop {
+                match admin.sweep(&policy).await {
+                    Ok(SweepReport { has_more: true, .. }) => continue,
+                    Ok(SweepReport { runs, events, .. }) if runs > 0 => {
+                        tracing::info!(runs, events, "pruned by retention");
                     }
-                    tokio::time::sleep(every).await;
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!(%error, "pruning by retention failed; retrying later"),
                 }
-            };
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = sweeping => {}
+                tokio::time::sleep(every).await;
             }
         });
     }

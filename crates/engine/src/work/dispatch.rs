@@ -35,19 +35,14 @@ impl Drop for WorkerGuard {
         }
         let work = self.work.clone();
         let tasks = work.ground().world.tasks.clone();
-        tasks.spawn(Kind::Effect, move |mut shutdown| async move {
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = tokio::time::sleep(limits::WORKER_RETRY) => {
-                    match work.catalogue().run(run).await {
-                        Ok(Some(row)) if !row.has_ended() => work.write().context.dispatch.requeue(run),
-                        Ok(_) => work.write().context.dispatch.forget(run),
-                        Err(error) => {
-                            tracing::warn!(%run, %error, "cannot read a run whose worker was lost; retrying");
-                            work.write().context.dispatch.requeue(run);
-                        }
-                    }
+        tasks.spawn_until_shutdown(Kind::Effect, async move {
+            tokio::time::sleep(limits::WORKER_RETRY).await;
+            match work.catalogue().run(run).await {
+                Ok(Some(row)) if !row.has_ended() => work.write().context.dispatch.requeue(run),
+                Ok(_) => work.write().context.dispatch.forget(run),
+                Err(error) => {
+                    tracing::warn!(%run, %error, "cannot read a run whose worker was lost; retrying");
+                    work.write().context.dispatch.requeue(run);
                 }
             }
         });
@@ -62,13 +57,8 @@ impl WorkHandle {
         self.write().context.dispatch.open(at_once.max(1));
         self.attach_idle_performer(performer.clone())?;
         let work = self.clone();
-        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = serve(&work, &performer) => {}
-            }
-        });
+        let tasks = &self.ground().world.tasks;
+        tasks.spawn_until_shutdown(Kind::Service, async move { serve(&work, &performer).await });
         self.find_unfinished().await
     }
 
