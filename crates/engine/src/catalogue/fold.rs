@@ -124,41 +124,37 @@ impl Fold {
 
     /// Writes the run's own row if it has changed.
     fn run_row(&mut self, row: RunRow) {
-        if self.written_run.as_ref() != Some(&row) {
-            if self.written_run.is_none()
-                && let Some(task) = self.task
-            {
-                let key = format!("{}{}", rows::task_runs_prefix(task), self.run);
-                self.changes.push(rows::put(rows::TASK_RUNS, key, Guard::Any, &()));
-            }
-            if self.written_run.is_none()
-                && let Some(session) = self.session
-            {
-                let key = format!("{}{}", rows::session_runs_prefix(session), self.run);
-                self.changes.push(rows::put(rows::SESSION_RUNS, key, Guard::Any, &()));
-            }
-            if self.written_run.is_none()
-                && let Some(key) = successor_key(row.prior_run_id.as_deref(), self.run)
-            {
-                self.changes.push(rows::put(rows::RUN_SUCCESSORS, key, Guard::Any, &()));
-            }
-            let is_own = row.driver == Driver::Own.as_str();
-            if is_own && self.written_run.is_none() && !row.has_ended() {
-                self.changes.push(rows::put(rows::OWN_OPEN, row.id.to_string(), Guard::Any, &()));
-            }
-            let ended_now = row.has_ended() && !self.written_run.as_ref().is_some_and(RunRow::has_ended);
-            if ended_now && let Some(task) = self.task {
-                self.changes.push(rows::delete(rows::TASK_ACTIVE, task.to_string()));
-            }
-            if is_own && ended_now && self.written_run.is_some() {
-                self.changes.push(rows::delete(rows::OWN_OPEN, row.id.to_string()));
-                if let Some(session) = self.session {
-                    self.changes.push(rows::delete(rows::SESSION_ACTIVE, session.to_string()));
-                }
-            }
-            self.changes.push(rows::put(rows::RUNS, rows::tenant_key(row.id), Guard::Any, &row));
-            self.written_run = Some(row);
+        let before = self.written_run.as_ref();
+        if before == Some(&row) {
+            return;
         }
+        let is_own = row.driver == Driver::Own.as_str();
+        let run = self.run;
+        if before.is_none() {
+            let listed = [
+                (rows::TASK_RUNS, self.task.map(|task| format!("{}{run}", rows::task_runs_prefix(task)))),
+                (
+                    rows::SESSION_RUNS,
+                    self.session.map(|chat| format!("{}{run}", rows::session_runs_prefix(chat))),
+                ),
+                (rows::RUN_SUCCESSORS, successor_key(row.prior_run_id.as_deref(), run)),
+                (rows::OWN_OPEN, (is_own && !row.has_ended()).then(|| run.to_string())),
+            ];
+            let put = |(space, key): (_, Option<String>)| Some(rows::put(space, key?, Guard::Any, &()));
+            self.changes.extend(listed.into_iter().filter_map(put));
+        }
+        if row.has_ended() && !before.is_some_and(RunRow::has_ended) {
+            let was_open = is_own && before.is_some();
+            let ended = [
+                (rows::TASK_ACTIVE, self.task.map(|task| task.to_string())),
+                (rows::OWN_OPEN, was_open.then(|| run.to_string())),
+                (rows::SESSION_ACTIVE, self.session.filter(|_| was_open).map(|chat| chat.to_string())),
+            ];
+            let delete = |(space, key): (_, Option<String>)| Some(rows::delete(space, key?));
+            self.changes.extend(ended.into_iter().filter_map(delete));
+        }
+        self.changes.push(rows::put(rows::RUNS, rows::tenant_key(run), Guard::Any, &row));
+        self.written_run = Some(row);
     }
 }
 
