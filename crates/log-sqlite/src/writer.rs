@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use recount_log::limits::{GROUP_APPENDS_MAX, GROUP_BYTES_MAX};
-use recount_log::{Append, AppendError, Fault, FaultKind, Observer, Retry, RowRepair, StreamKey};
+use recount_log::{Append, AppendError, Fault, FaultKind, Observer, Retry, RowRepair};
 use recount_world::moment;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
@@ -419,9 +419,9 @@ impl Writer {
         }
         let repaired = self.transact(|writer, connection| {
             for row in &repair.rows {
+                let known = writer.tails.find(connection, &writer.shared.hot, &row.stream)?;
                 // An erasure moves no tail, and its rows must not be written again.
-                let moved = writer.tail(connection, &row.stream)? != row.expected_tail;
-                if moved || writer.is_erased(connection, &row.stream)? {
+                if known.next_sequence != row.expected_tail || known.erased {
                     return Ok((None, CommitProof::Nothing));
                 }
             }
@@ -441,26 +441,6 @@ impl Writer {
         self.shared.pending_rows.publish(&mut RowStates::default(), true, moment());
         self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
         Ok(true)
-    }
-
-    /// Whether a stream is erased in the committed state.
-    fn is_erased(&mut self, connection: &Connection, key: &StreamKey) -> Result<bool, Fault> {
-        if let Some(known) = self.tails.get(key).or_else(|| self.shared.hot.known(key)) {
-            return Ok(known.erased);
-        }
-        let stored =
-            layout::stream_tail(connection, key).context(&format!("reading the tail of stream {key}"))?;
-        Ok(stored.is_some_and(|tail| tail.erased))
-    }
-
-    /// The end of a stream in the committed state.
-    fn tail(&mut self, connection: &Connection, key: &StreamKey) -> Result<u64, Fault> {
-        if let Some(known) = self.tails.get(key).or_else(|| self.shared.hot.known(key)) {
-            return Ok(known.next_sequence);
-        }
-        let tail =
-            layout::stream_tail(connection, key).context(&format!("reading the tail of stream {key}"))?;
-        Ok(tail.map_or(0, |tail| tail.next_sequence))
     }
 
     // ---- transactions ----
