@@ -23,7 +23,6 @@ mod runs;
 mod sessions;
 mod tag;
 mod tasks;
-mod transfer;
 mod uploads;
 
 use std::fmt::Debug;
