@@ -113,9 +113,7 @@ impl AdminHandle {
     #[boxed]
     pub async fn delete_run(&self, run: RunId, by: &str) -> Result<(), Error> {
         let _turn = self.housekeeping.lock().await;
-        let Some(row) = self.catalogue().run(run).await? else {
-            return Err(self.catalogue().missing_run(run).await);
-        };
+        let row = self.catalogue().existing_run(run).await?;
         if let Some(task) = row.task_id {
             let message = format!("{run} belongs to {task}; delete the task, which erases all its runs");
             return Err(Error::rejected(Code::RunInTask, message));

@@ -89,6 +89,15 @@ impl CatalogueHandle {
         self.row(rows::RUNS, &rows::tenant_key(run)).await
     }
 
+    /// A run that must exist. The error names why it is missing.
+    #[boxed]
+    pub async fn existing_run(&self, run: RunId) -> Result<RunRow, Error> {
+        match self.run(run).await? {
+            Some(row) => Ok(row),
+            None => Err(self.missing_run(run).await),
+        }
+    }
+
     /// The active run of a task, or the active own run of a session.
     pub async fn active_run(&self, owner: impl Into<RunOwner>) -> Result<Option<RunId>, Error> {
         let (space, key) = match owner.into() {

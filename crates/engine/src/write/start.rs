@@ -145,15 +145,11 @@ impl WriteHandle {
         new: NewRun,
         idempotency: Option<&IdempotencyKey>,
     ) -> Result<(RunId, Receipt), Error> {
-        if let Some(task) = new.task
-            && self.catalogue().task(task).await?.is_none()
-        {
-            return Err(self.catalogue().missing_task(task).await);
+        if let Some(task) = new.task {
+            self.catalogue().existing_task(task).await?;
         }
-        if let Some(session) = new.session
-            && self.catalogue().session(session).await?.is_none()
-        {
-            return Err(self.catalogue().missing_session(session).await);
+        if let Some(session) = new.session {
+            self.catalogue().existing_session(session).await?;
         }
         self.queue(None, new, Vec::new(), idempotency).await
     }

@@ -63,13 +63,9 @@ async fn created_run(face: &Face, run: RunId) -> HandlerResult {
 }
 
 pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refusal> {
-    match face.engine.catalogue().run(run).await? {
-        Some(row) => {
-            let successors = successors(face, run).await?;
-            Ok(reply::Run { successor_run_ids: successors, ..shown(face, row).await? })
-        }
-        None => Err(face.engine.catalogue().missing_run(run).await.into()),
-    }
+    let row = face.engine.catalogue().existing_run(run).await?;
+    let successors = successors(face, run).await?;
+    Ok(reply::Run { successor_run_ids: successors, ..shown(face, row).await? })
 }
 
 /// The runs that continue a run, as far as the caller may see them.
