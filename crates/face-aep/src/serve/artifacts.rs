@@ -8,6 +8,7 @@ use recount_engine::{ArtifactFilter, FoundArtifact, UploadRow};
 use recount_event::{Code, EventId, ForeignId};
 
 use super::Face;
+use super::caller::RunInPath;
 use super::http::{HandlerResult, Ids, Query, json, page};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -30,11 +31,9 @@ pub(super) async fn list_artifacts(face: Face, RawQuery(raw): RawQuery) -> Handl
 }
 
 pub(super) async fn list_run_artifacts(
-    face: Face,
-    Ids(run): Ids<String>,
+    RunInPath { face, run }: RunInPath,
     RawQuery(raw): RawQuery,
 ) -> HandlerResult {
-    let run = face.run_id(&run).await?;
     face.engine.catalogue().existing_run(run).await?;
     let query = Query::parse(raw.as_deref());
     list(&face, &query, ArtifactFilter { run: Some(run), ..ArtifactFilter::default() }).await
