@@ -120,7 +120,7 @@ pub(crate) struct Erase {
 }
 
 macro_rules! jobs {
-    ($($job:ident => $reply:ty,)*) => {
+    ($($(#[$doc:meta])* $job:ident => $reply:ty, $own:ty;)*) => {
         /// A job and the channel for its reply.
         pub(crate) enum Request {
             $($job($job, ReplyTo<$job>),)*
@@ -141,6 +141,22 @@ macro_rules! jobs {
             }
         }
 
+        /// The reply to a request that waits for the append, with the request's own result.
+        pub(super) enum PendingReply {
+            $($(#[$doc])* $job(ReplyTo<$job>, Result<$own, Error>),)*
+        }
+
+        impl PendingReply {
+            /// The append failed. A request with its own error gets that error, unless others shared the append.
+            pub(super) fn fail(self, error: &Error, is_shared: bool) {
+                match self {
+                    $(PendingReply::$job(to, own) => {
+                        to.reply(Err(own.err().filter(|_| !is_shared).unwrap_or_else(|| error.clone())));
+                    })*
+                }
+            }
+        }
+
         $(impl Job for $job {
             type Reply = $reply;
 
@@ -151,14 +167,25 @@ macro_rules! jobs {
     };
 }
 
+// The type of the reply, and that of the request's own result.
 jobs! {
-    Submit => Option<Receipt>,
-    Ingest => Receipt,
-    Report => Vec<Event>,
-    Tick => (),
-    SubmitWithRows => SideOutcome,
-    Prune => Pruned,
-    Erase => (),
+    Submit => Option<Receipt>, Option<EventRange>;
+    Ingest => Receipt, EventRange;
+    Report => Vec<Event>, Vec<Event>;
+    Tick => (), ();
+    /// With the last event of the run. `None`: the run has ended on its own.
+    SubmitWithRows => SideOutcome, Option<u64>;
+    Prune => Pruned, Pruned;
+    Erase => (), ();
+}
+
+impl PendingReply {
+    /// Keeps the events for the reply that returns them.
+    pub(super) fn keep(&mut self, events: Vec<Event>) {
+        if let PendingReply::Report(_, Ok(reported)) = self {
+            *reported = events;
+        }
+    }
 }
 
 impl Request {
@@ -232,42 +259,5 @@ impl EventRange {
     pub(super) fn of(events: &[Event]) -> Option<EventRange> {
         let (first, last) = (events.first()?.sequence, events.last()?.sequence);
         Some(EventRange { first, last, is_earlier: false })
-    }
-}
-
-/// The reply to a request that waits for the append.
-pub(super) enum PendingReply {
-    Submit(ReplyTo<Submit>, Result<Option<EventRange>, Error>),
-    Ingest(ReplyTo<Ingest>, Result<EventRange, Error>),
-    Report(ReplyTo<Report>, Result<Vec<Event>, Error>),
-    Tick(ReplyTo<Tick>, Result<(), Error>),
-    /// With the last event of the run. `None`: the run has ended on its own.
-    SubmitWithRows(ReplyTo<SubmitWithRows>, Result<Option<u64>, Error>),
-    Prune(ReplyTo<Prune>, Result<Pruned, Error>),
-    Erase(ReplyTo<Erase>, Result<(), Error>),
-}
-
-impl PendingReply {
-    /// Keeps the events for the reply that returns them.
-    pub(super) fn keep(&mut self, events: Vec<Event>) {
-        if let PendingReply::Report(_, Ok(reported)) = self {
-            *reported = events;
-        }
-    }
-
-    /// The append failed. A request with its own error gets that error, unless others shared the append.
-    pub(super) fn fail(self, error: &Error, is_shared: bool) {
-        fn refuse<J: Job, T>(to: ReplyTo<J>, own: Result<T, Error>, error: &Error, is_shared: bool) {
-            to.reply(Err(own.err().filter(|_| !is_shared).unwrap_or_else(|| error.clone())));
-        }
-        match self {
-            PendingReply::Submit(to, own) => refuse(to, own, error, is_shared),
-            PendingReply::Ingest(to, own) => refuse(to, own, error, is_shared),
-            PendingReply::Report(to, own) => refuse(to, own, error, is_shared),
-            PendingReply::Tick(to, own) => refuse(to, own, error, is_shared),
-            PendingReply::SubmitWithRows(to, own) => refuse(to, own, error, is_shared),
-            PendingReply::Prune(to, own) => refuse(to, own, error, is_shared),
-            PendingReply::Erase(to, own) => refuse(to, own, error, is_shared),
-        }
     }
 }

@@ -192,35 +192,33 @@ impl Writer {
     ) -> (Contribution, PendingReply) {
         match request {
             Request::Submit(Submit(command), to) => {
-                let (contribution, own) = split(self.submit(loaded, command, self.stamp()).await);
-                (contribution, PendingReply::Submit(to, own))
+                let decided = self.submit(loaded, command, self.stamp()).await;
+                pending(decided, |own| PendingReply::Submit(to, own))
             }
             Request::Tick(Tick { at_ms }, to) => {
                 // The timer fired, so the time has come even if the clock was set back.
                 let stamp = self.stamp();
                 let stamp = Stamp { now_ms: stamp.now_ms.max(at_ms), ..stamp };
-                let (contribution, own) = split(self.submit(loaded, Command::Tick, stamp).await);
-                (contribution, PendingReply::Tick(to, own.map(drop)))
+                let decided = self.submit(loaded, Command::Tick, stamp).await;
+                pending(decided, |own| PendingReply::Tick(to, own.map(drop)))
             }
             Request::Report(report, to) => {
-                let (contribution, own) = split(self.report(loaded, report).await);
-                (contribution, PendingReply::Report(to, own.map(|_| Vec::new())))
+                let decided = self.report(loaded, report).await;
+                pending(decided, |own| PendingReply::Report(to, own.map(|_| Vec::new())))
             }
             Request::Ingest(ingest, to) => {
-                let (contribution, own) = split(self.ingest(loaded, ingest).await);
-                (contribution, PendingReply::Ingest(to, own))
+                pending(self.ingest(loaded, ingest).await, |own| PendingReply::Ingest(to, own))
             }
             Request::SubmitWithRows(SubmitWithRows { command, with }, to) => {
-                let (contribution, own) = split(self.submit_with_rows(loaded, command, *with).await);
-                (contribution, PendingReply::SubmitWithRows(to, own))
+                let decided = self.submit_with_rows(loaded, command, *with).await;
+                pending(decided, |own| PendingReply::SubmitWithRows(to, own))
             }
             Request::Prune(prune, to) => {
-                let (contribution, own) = split(self.prune(loaded, prune).await);
-                (contribution, PendingReply::Prune(to, own))
+                pending(self.prune(loaded, prune).await, |own| PendingReply::Prune(to, own))
             }
             Request::Erase(_, to) => {
-                let own = Err(Error::bug("an erasure was batched with other requests"));
-                (Contribution::default(), PendingReply::Erase(to, own))
+                let alone = Error::bug("an erasure was batched with other requests");
+                pending(Err(alone), |own| PendingReply::Erase(to, own))
             }
         }
     }
@@ -553,11 +551,14 @@ impl Writer {
     }
 }
 
-/// A contribution with the result for its reply; nothing is contributed with an error.
-fn split<T>(decided: Result<(Contribution, T), Error>) -> (Contribution, Result<T, Error>) {
+/// A contribution with the reply that waits for it; nothing is contributed with an error.
+fn pending<T>(
+    decided: Result<(Contribution, T), Error>,
+    reply: impl FnOnce(Result<T, Error>) -> PendingReply,
+) -> (Contribution, PendingReply) {
     match decided {
-        Ok((contribution, own)) => (contribution, Ok(own)),
-        Err(error) => (Contribution::default(), Err(error)),
+        Ok((contribution, own)) => (contribution, reply(Ok(own))),
+        Err(error) => (Contribution::default(), reply(Err(error))),
     }
 }
 
