@@ -29,7 +29,7 @@ pub(crate) mod row_deletions;
 mod run_start;
 pub(crate) mod seal;
 pub(crate) mod sealed;
-mod session_copies;
+mod session_cache;
 mod session_redaction;
 mod sessions;
 mod setups;
