@@ -55,5 +55,4 @@ pub use write::{
     ArtifactInput, ArtifactQuota, ArtifactReceipt, BatchId, EndedRun, IdempotencyKey, InFlight, NewFork,
     NewRun, NewSetup, NewTask, OutputInLog, PatchTarget, Pruned, RequestResult, RequestState, ResumeFrom,
     RunReply, SEAL_KEY_BYTES, StoredResponse, SupersededRun, TaskChange, Upload, UserMessage, WriteHandle,
-    digest_of,
 };

@@ -6,7 +6,6 @@
 pub(crate) mod artifacts;
 pub(crate) mod event_filter;
 mod feed;
-mod feed_records;
 pub(crate) mod follow;
 pub(crate) mod handle;
 mod history;
@@ -24,7 +23,7 @@ pub(crate) mod subscribe;
 
 pub use artifacts::{ArtifactContent, ArtifactFilter};
 pub use event_filter::{EventFilter, TypePattern};
-pub use feed_records::FeedRecords;
+pub use feed::FeedRecords;
 pub use follow::Events;
 pub use handle::ReadHandle;
 pub use live::{Framing, SharedEvent};

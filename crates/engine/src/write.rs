@@ -42,7 +42,7 @@ pub(crate) mod writers;
 pub use artifacts::{ArtifactInput, ArtifactReceipt, OutputInLog, PatchTarget, Upload};
 pub use ended_run::EndedRun;
 pub use handle::WriteHandle;
-pub use idempotency::{IdempotencyKey, InFlight, RequestResult, RequestState, StoredResponse, digest_of};
+pub use idempotency::{IdempotencyKey, InFlight, RequestResult, RequestState, StoredResponse};
 pub use ingest::BatchId;
 pub use new_run::NewRun;
 pub use quotas::ArtifactQuota;

@@ -6,7 +6,8 @@ use axum::extract::Request;
 use axum::response::Response;
 use recount_api::query::{self, UPLOAD_KINDS};
 use recount_api::reply::One;
-use recount_engine::{IdempotencyKey, Upload, digest_of};
+use recount_engine::{IdempotencyKey, Upload};
+use recount_event::digest::digest_of;
 use recount_event::{Code, ForeignId};
 
 use super::Face;
