@@ -93,7 +93,7 @@ impl Writer {
         let wanted = before.map_or(ending, |before| before.min(ending));
         let plan = self.removal_plan(first_kept, wanted, limits::PRUNE_ROWS_MAX, Extent::Beginning).await?;
         let command = Command::Prune { before: Some(plan.keep_from), reason };
-        let events = recount_run::decide(&loaded.state, command, self.stamp())?;
+        let events = recount_run::decide(&loaded.state, command, self.context.ground.stamp())?;
         if events.is_empty() {
             let pruned = Pruned { first_sequence: first_kept, events: 0, receipt: None };
             let rows = with.map(|with| with(&pruned)).unwrap_or_default();

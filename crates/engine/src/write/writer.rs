@@ -192,12 +192,12 @@ impl Writer {
     ) -> (Contribution, PendingReply) {
         match request {
             Request::Submit(Submit(command), to) => {
-                let decided = self.submit(loaded, command, self.stamp()).await;
+                let decided = self.submit(loaded, command, self.context.ground.stamp()).await;
                 pending(decided, |own| PendingReply::Submit(to, own))
             }
             Request::Tick(Tick { at_ms }, to) => {
                 // The timer fired, so the time has come even if the clock was set back.
-                let stamp = self.stamp();
+                let stamp = self.context.ground.stamp();
                 let stamp = Stamp { now_ms: stamp.now_ms.max(at_ms), ..stamp };
                 let decided = self.submit(loaded, Command::Tick, stamp).await;
                 pending(decided, |own| PendingReply::Tick(to, own.map(drop)))
@@ -243,7 +243,7 @@ impl Writer {
             let message = format!("another worker has taken over {}; stop this one", self.run);
             return Err(Error::rejected(Code::EventRefused, message));
         }
-        self.submit(loaded, Command::Progress { drafts }, self.stamp()).await
+        self.submit(loaded, Command::Progress { drafts }, self.context.ground.stamp()).await
     }
 
     async fn ingest(
@@ -258,7 +258,8 @@ impl Writer {
             return Ok((Contribution::default(), EventRange { first, last, is_earlier: true }));
         }
         let masking = loaded.redaction.drafts(&loaded.texts, &loaded.state, &mut drafts)?;
-        let events = recount_run::decide(&loaded.state, Command::Append { drafts }, self.stamp())?;
+        let events =
+            recount_run::decide(&loaded.state, Command::Append { drafts }, self.context.ground.stamp())?;
         let range = EventRange::of(&events).ok_or_else(|| Error::bug("an accepted batch has no events"))?;
         self.check_ids(&events).await?;
         let digest = digest.stored(masking.masked);
@@ -290,7 +291,7 @@ impl Writer {
             return Err(Error::rejected(Code::SessionBusy, busy));
         }
         loaded.redaction = loaded.redaction.with_secrets(&secrets);
-        let events = self.command(loaded, command, self.stamp()).await?;
+        let events = self.command(loaded, command, self.context.ground.stamp()).await?;
         let last_sequence = loaded.state.next_sequence().saturating_sub(1);
         if let Some((idempotency, key_event)) = idempotency {
             let continues = |event: &&Event| matches!(event.payload(), Payload::RunContinued(_));
@@ -541,13 +542,6 @@ impl Writer {
         let loaded = LoadedRun::new(state, fold, texts, redaction);
         self.context.timers.set(self.run, loaded.deadline, &self.context.ground.world);
         Ok(Box::new(loaded))
-    }
-
-    pub(super) fn stamp(&self) -> Stamp {
-        Stamp {
-            now_ms: self.context.ground.world.clock.now_ms(),
-            entropy: self.context.ground.world.entropy.draw(),
-        }
     }
 }
 
