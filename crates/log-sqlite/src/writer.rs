@@ -33,7 +33,7 @@ use tokio::time::Instant;
 use self::sealing::{SealStep, Sealing};
 use crate::changes::{self, ChangeJournal};
 use crate::checkpoint::Checkpoints;
-use crate::connection::{DatabaseFile, Role};
+use crate::connection::{DatabaseFile, Role, execute};
 use crate::fault::{FaultContext as _, no_space};
 use crate::group::{self, CommitProof, Group, GroupOutcome};
 use crate::high_water::HighWater;
@@ -548,10 +548,6 @@ fn rolled_back(connection: &Connection) -> bool {
         tracing::warn!(%error, "a rollback failed");
     }
     connection.is_autocommit()
-}
-
-fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
 /// Makes SQLite report, after each commit, how many pages the write-ahead log holds.
