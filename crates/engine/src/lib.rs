@@ -37,6 +37,7 @@ pub use catalogue::{
     tombstones,
 };
 pub use engine::{Engine, EngineInstance, RequestContext};
+pub use ground::rows::SPACES as ROW_SPACES;
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, RunOwner, Scope, Unacceptable};
 pub use read::{
     ArtifactContent, ArtifactFilter, Delivery, Digest, EventFilter, EventPage, Events, FeedRecords, Framing,
