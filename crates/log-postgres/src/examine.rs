@@ -33,7 +33,7 @@ impl Problems {
 pub(crate) async fn examine(core: &Arc<Core>) -> Result<Integrity, Fault> {
     let (mut found, mut problems) = (Integrity::default(), Problems::default());
     let before = last_position(core).await?;
-    let (mut after, mut records): (Option<StreamKey>, u64) = (None, 0);
+    let (mut after, mut records, mut is_counted): (Option<StreamKey>, u64, bool) = (None, 0, true);
     loop {
         let names = streams::list(core.readers(), &core.sql, after.as_deref(), limits::SCAN_PAGE).await?;
         for name in &names {
@@ -46,7 +46,10 @@ pub(crate) async fn examine(core: &Arc<Core>) -> Result<Integrity, Fault> {
                         Some(problem) => problems.add(problem),
                     }
                 }
-                Err(fault) if fault.is_damage() => problems.add(fault.message),
+                Err(fault) if fault.is_damage() => {
+                    is_counted = false;
+                    problems.add(fault.message);
+                }
                 Err(fault) => return Err(fault),
             }
         }
@@ -54,7 +57,7 @@ pub(crate) async fn examine(core: &Arc<Core>) -> Result<Integrity, Fault> {
         after = Some(last.clone());
     }
     // Each position belongs to one record of one stream. Missing records at the end of a stream are found only here.
-    if records < before {
+    if is_counted && records < before {
         problems.add(format!("{} records are missing at the ends of streams", before - records));
     }
     for row in rows::damaged_rows(core.readers(), &core.sql).await? {
@@ -111,7 +114,9 @@ async fn examine_stream(core: &Arc<Core>, name: &StreamKey) -> Result<Examined, 
             }
         }
     }
-    if let (None, Some(tail)) = (&problem, core.reading().tail(name).await?)
+    // The chain over damaged records cannot be computed.
+    let tail = if problem.is_none() { core.reading().tail(name).await? } else { None };
+    if let Some(tail) = tail
         && tail.next_sequence == next
         && tail.head != head
     {

@@ -3,8 +3,8 @@
 //! ```text
 //!   appends ─▶ bounded queue ─▶ writer task ─▶ one statement per group ─▶ observer ─▶ results
 //!                                    │           (checks the epoch, advances the counters, inserts records and rows)
-//!                                    └ after a lost connection: reads the counters under a lock, so that every
-//!                                      group is known to be committed or not
+//!                                    └ after a lost connection: skips the number of the group unless that was
+//!                                      committed, so every group is known to be committed or never will be
 //!   reads, blobs ─▶ a few pipelined connections that all stores of the process share
 //!   lease task ─▶ renews the lease of the node; without it, other nodes may take over its stores
 //! ```

@@ -93,9 +93,9 @@ impl Queue {
         self.lock().refusal.is_some()
     }
 
-    /// Refuses further tasks, and fails those that are queued.
+    /// Refuses further tasks, and fails those that are queued. The first reason to refuse stays.
     pub(crate) fn abandon(&self, fault: &Fault) {
-        self.lock().refusal = Some(fault.clone());
+        self.lock().refusal.get_or_insert_with(|| fault.clone());
         self.fail_waiting(fault);
         self.arrived.notify_one();
     }
@@ -198,7 +198,8 @@ mod tests {
         assert!(
             matches!(failed.await.unwrap(), Err(AppendError::Fault(fault)) if fault.kind == FaultKind::Fenced)
         );
-        assert_eq!(queue.push(task(false), 0).unwrap_err().kind, FaultKind::Fenced);
+        queue.abandon(&closed());
+        assert_eq!(queue.push(task(false), 0).unwrap_err().kind, FaultKind::Fenced, "the first reason stays");
         assert!(queue.take().await.is_none());
     }
 }

@@ -10,8 +10,9 @@ pub(crate) struct Sql {
     pub(crate) commit: Arc<str>,
     pub(crate) commit_removal: Arc<str>,
     pub(crate) repair: Arc<str>,
-    /// The counters as they are committed, after the end of any statement that changes them.
-    pub(crate) settle: Arc<str>,
+    /// Skips the number of a group that was not committed, after the end of any statement that commits it, so that none can
+    /// commit it later.
+    pub(crate) skip: Arc<str>,
     pub(crate) counters: Arc<str>,
     pub(crate) note_loss: Arc<str>,
     pub(crate) give_back: Arc<str>,
@@ -115,7 +116,10 @@ impl Sql {
                     WHERE rows.space = old.space AND rows.key = old.key
                 ) SELECT 1 FROM own",
             ),
-            settle: format!("{counters} FOR UPDATE").into(),
+            skip: "UPDATE recount.stores SET group_number = group_number + 2
+                   WHERE name = $1 AND epoch = $2::bigint AND group_number = $3::bigint
+                   RETURNING epoch, group_number, last_position, last_stream"
+                .into(),
             counters: counters.into(),
             note_loss: "UPDATE recount.stores SET lost_after = $3::bigint WHERE name = $1 AND epoch = $2".into(),
             give_back: "UPDATE recount.stores SET node = NULL WHERE name = $1 AND epoch = $2".into(),

@@ -4,7 +4,7 @@
 //!   take a group ─▶ load what it names ─▶ judge each append ─▶ commit ─▶ committed     observer, results
 //!                                                                 ├─────▶ refused       results: a fault
 //!                                                                 ├─────▶ fenced, lost  the end of this writer
-//!                                                                 └─────▶ unknown       read the counters under a lock,
+//!                                                                 └─────▶ unknown       skip its number if it was not,
 //!                                                                                       then one of the above
 //! ```
 //!
@@ -119,7 +119,7 @@ impl Writer {
             .iter()
             .map(|job| group.add(&mut self.known, &job.append, removals.take().unwrap_or_default()))
             .collect();
-        let outcome = if group.is_empty() { Outcome::Committed } else { self.commit(&group).await };
+        let outcome = if group.is_empty() { Outcome::Committed } else { self.commit(&mut group).await };
         match outcome {
             Outcome::Committed => {
                 if !group.is_empty() {
@@ -195,15 +195,16 @@ impl Writer {
                 }
             }
         }
-        tokio::try_join!(
+        let loaded = tokio::try_join!(
             load_streams(&self.core, &session, &streams),
             load_versions(&self.core, &session, &rows)
-        )
-        .map(|(states, versions)| {
-            streams.into_iter().zip(states).for_each(|(name, state)| self.known.put_stream(name, state));
-            rows.into_iter().zip(versions).for_each(|(name, version)| self.known.put_version(name, version));
-        })
-        .map_err(QueryError::into_fault)?;
+        );
+        let (states, versions) = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => return Err(self.fault_on(&session, error).await),
+        };
+        streams.into_iter().zip(states).for_each(|(name, state)| self.known.put_stream(name, state));
+        rows.into_iter().zip(versions).for_each(|(name, version)| self.known.put_version(name, version));
         match jobs {
             [job] => self.removals(&job.append).await,
             _ => Ok(Vec::new()),
@@ -270,7 +271,7 @@ impl Writer {
         }
     }
 
-    async fn commit(&mut self, group: &Group) -> Outcome {
+    async fn commit(&mut self, group: &mut Group) -> Outcome {
         let session = match self.session().await {
             Ok(session) => session,
             Err(fault) => return Outcome::Refused(fault),
@@ -283,7 +284,7 @@ impl Writer {
                 self.core.partition_records,
             );
             if let Err(error) = session.execute("adding a partition", &sql).await {
-                return Outcome::Refused(error.into_fault());
+                return Outcome::Refused(self.fault_on(&session, error).await);
             }
             self.covered_to += self.core.partition_records;
         }
@@ -305,8 +306,9 @@ impl Writer {
         outcome
     }
 
-    /// Executes a group once more that certainly was not committed.
-    async fn repeat(&self, group: &Group) -> Outcome {
+    /// Executes a group once more that certainly was not committed, with a new number.
+    async fn repeat(&mut self, group: &mut Group) -> Outcome {
+        group.counters.group_number = self.counters.group_number + 1;
         let session = match self.session().await {
             Ok(session) => session,
             Err(fault) => return Outcome::Refused(fault),
@@ -323,21 +325,29 @@ impl Writer {
     }
 
     /// A statement changed nothing, because the counters are not those of this writer.
-    async fn mismatch(&self, session: &Session) -> Outcome {
+    async fn mismatch(&self, session: &Arc<Session>) -> Outcome {
         let name = self.core.name();
         match session.query("reading the counters", &self.core.sql.counters, &[&name]).await {
             Ok(rows) => self.ended(rows.first().map(Counters::of_row)).await,
-            Err(error) => Outcome::Refused(error.into_fault()),
+            Err(error) => Outcome::Refused(self.fault_on(session, error).await),
         }
     }
 
-    /// Finds out whether a group was committed, as soon as the database can be reached again.
-    async fn settle(&self, group: &Group, lost: Fault) -> Outcome {
+    /// The fault of a statement that changed nothing. A session that does not respond is given up.
+    async fn fault_on(&self, session: &Arc<Session>, error: QueryError) -> Fault {
+        if let QueryError::Lost(_) = &error {
+            self.link.forget(session).await;
+        }
+        error.into_fault()
+    }
+
+    /// Finds out whether a group was committed, as soon as the database can be reached again. If it was not, its number is
+    /// skipped: the network may still deliver the statement, which then changes nothing.
+    async fn settle(&mut self, group: &Group, lost: Fault) -> Outcome {
         let patience = recount_world::moment() + limits::OUTAGE_WAIT;
         loop {
-            let context = "finding out whether a group was committed";
-            match self.link.query(context, &self.core.sql.settle, &[&self.core.name()]).await {
-                Ok(rows) => return self.outcome(group, rows.first().map(Counters::of_row), lost).await,
+            match self.skip().await {
+                Ok(found) => return self.outcome(group, found, lost).await,
                 Err(_) if recount_world::moment() > patience => {
                     let message = format!(
                         "{}; the append may have been committed: read the stream to find out",
@@ -350,15 +360,34 @@ impl Writer {
         }
     }
 
+    /// Skips the number of the next group unless that was committed. Returns the counters afterwards.
+    async fn skip(&self) -> Result<Option<Counters>, QueryError> {
+        let (context, name) = ("finding out whether a group was committed", self.core.name());
+        let Counters { epoch, group_number, .. } = self.counters;
+        let skipped = self.link.query(context, &self.core.sql.skip, &[&name, &epoch, &group_number]).await?;
+        if let Some(row) = skipped.first() {
+            return Ok(Some(Counters::of_row(row)));
+        }
+        // A statement of its own, because a group may have been committed while the other one waited for it.
+        let rows = self.link.query(context, &self.core.sql.counters, &[&name]).await?;
+        Ok(rows.first().map(Counters::of_row))
+    }
+
     /// Judges a group by the counters as they are committed now.
-    async fn outcome(&self, group: &Group, found: Option<Counters>, lost: Fault) -> Outcome {
+    async fn outcome(&mut self, group: &Group, found: Option<Counters>, lost: Fault) -> Outcome {
+        let skipped = Counters { group_number: self.counters.group_number + 2, ..self.counters };
         match found {
             Some(found) if found == group.counters => {
                 tracing::info!(store = self.core.name(), "a commit without a response was completed");
                 Outcome::Committed
             }
-            Some(found) if found == self.counters => Outcome::Refused(lost),
+            // By this call, or by an earlier one whose response was lost.
+            Some(found) if found == skipped => {
+                self.counters = found;
+                Outcome::Refused(lost)
+            }
             Some(found) if found.epoch != self.counters.epoch => {
+                self.core.queue.abandon(&fenced(self.core.name()));
                 // Whether it was committed before the other node took over cannot be seen any more.
                 let message = format!(
                     "{}; another node owns the store now, and the append may have been committed before",
@@ -417,7 +446,10 @@ impl Writer {
         let mut streams: Vec<StreamKey> = repair.rows.iter().map(|row| row.stream.clone()).collect();
         streams.sort_unstable();
         streams.dedup();
-        let states = load_streams(&self.core, &session, &streams).await.map_err(QueryError::into_fault)?;
+        let states = match load_streams(&self.core, &session, &streams).await {
+            Ok(states) => states,
+            Err(error) => return Err(self.fault_on(&session, error).await),
+        };
         let ends = |row: &recount_log::RepairedRow| {
             let index = streams.binary_search(&row.stream).ok()?;
             states.get(index).map(|state| state.next_sequence)
@@ -427,7 +459,10 @@ impl Writer {
         }
         let names: Vec<RowName> =
             repair.rows.iter().map(|row| (row.space.clone(), row.key.clone())).collect();
-        let versions = load_versions(&self.core, &session, &names).await.map_err(QueryError::into_fault)?;
+        let versions = match load_versions(&self.core, &session, &names).await {
+            Ok(versions) => versions,
+            Err(error) => return Err(self.fault_on(&session, error).await),
+        };
         let mut put = Columns::default();
         for (row, version) in repair.rows.iter().zip(versions) {
             put.add(row.space.as_bytes(), row.key.as_bytes(), version.unwrap_or(0) + 1, &row.value);

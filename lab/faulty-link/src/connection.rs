@@ -129,7 +129,14 @@ impl Connection {
             }
             let chunk = &buffer[..count];
             if direction == Direction::ToServer {
-                self.spring(&mut trapped, chunk)?;
+                let mut released = self.state.release.subscribe();
+                match self.sprung(&mut trapped, chunk) {
+                    Some(Trap::ResetBefore) => return Err(Cut::Reset),
+                    Some(Trap::SwallowAnswer) => self.swallows.store(true, Ordering::SeqCst),
+                    // It fails only if the link ends, and this connection with it.
+                    Some(Trap::HoldBack) => released.changed().await.map_err(|_| Cut::Reset)?,
+                    None => {}
+                }
             }
             let sent = match draws.as_mut().filter(|_| lock(&self.state.course).is_some()) {
                 Some(draws) => self.send_with_faults(chunk, &mut to, draws).await?,
@@ -171,18 +178,14 @@ impl Connection {
     }
 
     /// Springs the trap of the link if the bytes that it waits for end in this chunk.
-    fn spring(&self, window: &mut TrapWindow, chunk: &[u8]) -> Ended {
+    fn sprung(&self, window: &mut TrapWindow, chunk: &[u8]) -> Option<Trap> {
         let mut trap = lock(&self.state.trap);
-        let Some((bytes, _)) = &*trap else { return Ok(()) };
+        let (bytes, _) = trap.as_ref()?;
         if !window.contains(bytes, chunk) {
-            return Ok(());
-        }
-        let what = trap.take().map(|(_, what)| what);
-        if what == Some(Trap::SwallowAnswer) {
-            self.swallows.store(true, Ordering::SeqCst);
+            return None;
         }
         self.state.count(|traffic| traffic.sprung += 1);
-        if what == Some(Trap::ResetBefore) { Err(Cut::Reset) } else { Ok(()) }
+        trap.take().map(|(_, what)| what)
     }
 }
 

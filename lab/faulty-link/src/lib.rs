@@ -66,6 +66,8 @@ pub enum Trap {
     ResetBefore,
     /// The server gets them, and everything that it sends on this connection from then on is lost.
     SwallowAnswer,
+    /// The server gets the end of these bytes, and all that follow, only after [`Link::release`].
+    HoldBack,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,6 +83,8 @@ struct State {
     /// The last command to cut, with the number of such commands.
     cut: watch::Sender<(u64, Cut)>,
     trap: Mutex<Option<(Vec<u8>, Trap)>>,
+    /// Changes when what traps hold back is released.
+    release: watch::Sender<()>,
     course: Mutex<Option<FaultCourse>>,
     traffic: Mutex<Traffic>,
     changed: Condvar,
@@ -112,6 +116,7 @@ impl Link {
             flows: watch::Sender::default(),
             cut: watch::Sender::new((0, Cut::Reset)),
             trap: Mutex::default(),
+            release: watch::Sender::default(),
             course: Mutex::default(),
             traffic: Mutex::default(),
             changed: Condvar::new(),
@@ -162,6 +167,11 @@ impl Link {
     pub fn set_trap(&self, bytes: &[u8], trap: Trap) {
         assert!(!bytes.is_empty(), "a trap waits for some bytes");
         *lock(&self.state.trap) = Some((bytes.to_vec(), trap));
+    }
+
+    /// Forwards what traps have held back, also if its client has closed the connection meanwhile.
+    pub fn release(&self) {
+        self.state.release.send_replace(());
     }
 
     /// From now on each new connection gets faults, drawn from a seed. See [`FaultCourse`].

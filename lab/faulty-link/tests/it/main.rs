@@ -252,6 +252,23 @@ fn a_trap_resets_before_the_server_gets_the_bytes() {
     assert_eq!(echo.received(), "begincommit 7");
 }
 
+#[test]
+fn a_trap_holds_bytes_back_even_if_the_client_has_closed_the_connection() {
+    let (echo, link) = start();
+    let mut clients = [Client::connect(&link), Client::connect(&link)];
+    link.set_trap(b"commit 7", Trap::HoldBack);
+    let [held, other] = &mut clients;
+    held.send("commit 7");
+    link.wait_for("the trap", |traffic| traffic.sprung == 1);
+    held.0.shutdown(std::net::Shutdown::Both).unwrap();
+    other.send("commit 8");
+    other.expect("commit 8");
+    assert_eq!(echo.received(), "commit 8");
+    link.release();
+    echo.wait_received("commit 7");
+    link.wait_for("the end of the connection", |traffic| traffic.open == 1);
+}
+
 /// What a connection delivers is a prefix of what was sent, whatever the faults.
 #[test]
 fn drawn_faults_are_of_every_kind_and_never_change_bytes() {
