@@ -37,6 +37,7 @@ pub use catalogue::{
     check as check_catalogue, tombstones,
 };
 pub use engine::{Engine, EngineInstance, RequestContext};
+pub use ground::rows::SPACES as ROW_SPACES;
 pub use ground::{Caller, Error, Failure, Narrowing, Scope, Unacceptable};
 pub use read::{
     ArtifactContent, ArtifactFilter, Delivery, Digest, EventFilter, EventPage, Events, FeedRecords, Framing,

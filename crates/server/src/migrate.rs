@@ -1,24 +1,25 @@
-//! Copies the stores of a data folder into an empty database (`recount migrate`), and verifies each run by its chain.
+//! Copies all stores of a data folder into an empty database, or back (`recount migrate`), and verifies each run by its
+//! chain.
 //!
 //! Runs keep their sequences, bytes, heads and positions, so that cursors of clients stay valid. Rows and blobs keep their
-//! content; the versions of rows begin at 1 again. A store with pruned or erased runs is refused, because a database can
-//! only receive whole runs. It must not know what a record contains. Entry point: [`migrate`].
+//! content; the versions of rows begin at 1 again. A store with pruned or erased runs is refused, because the interface of
+//! stores accepts whole runs only. It must not know what a record contains. Entry points: [`to_database`], [`to_folder`].
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, Fault, FaultKind, Guard, ReadBound, Retry, RowPut, Store,
-    StreamAppend, Tail,
+    Answer, Append, AppendError, Committed, Fault, FaultKind, Guard, ReadBound, Retry, RowPut, RowRange,
+    Store, StreamAppend, Tail,
 };
 use recount_world::World;
 
 use crate::config::Config;
-use crate::stores::{Stores, missing_store, open_folder};
-use crate::tenant_folder::{TENANT_DEFAULT, loss_of_tenants, tenant_folders};
-use crate::{StartError, boxed, limits, salvage};
+use crate::stores::{SqliteSettings, Stores, missing_store};
+use crate::tenant_folder::{TENANT_DEFAULT, loss_of_tenants};
+use crate::{StartError, boxed, limits};
 
 /// What was copied of one store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,88 +32,110 @@ pub struct MigratedStore {
     pub blobs: u64,
 }
 
-/// Copies all stores of a data folder, which no server may be using, into a database that has none. The folder is not
-/// changed, except that it notes the database at the end.
+/// Copies all stores of a data folder, which no server may be using, into a database that has none. The events of the folder
+/// are not changed; at the end it notes the database.
 #[boxed]
-pub async fn migrate(data: &Path, url: &str) -> Result<Vec<MigratedStore>, StartError> {
+pub async fn to_database(data: &Path, url: &str) -> Result<Vec<MigratedStore>, StartError> {
     if !data.join("recount.db").is_file() {
-        return Err(missing_store(data, "they cannot be moved to a data folder; export the runs"));
+        return Err(missing_store(data, "move them with --from URL --to sqlite:DIR"));
     }
     if let Some(loss) = loss_of_tenants(data).map_err(|why| StartError::failed(why.to_string()))? {
         return Err(StartError::damaged(loss));
     }
-    let others = tenant_folders(data)
-        .map_err(|why| StartError::failed(format!("cannot read the folder of tenants: {why}")))?;
-    let folders: Vec<(String, PathBuf)> =
-        std::iter::once((TENANT_DEFAULT.to_owned(), data.to_owned())).chain(others).collect();
-    let mut sources = Vec::new();
-    // All of them before the database is touched.
-    for (name, folder) in &folders {
-        sources.push(StoreToCopy::open(name, folder).await?);
-    }
-    let mut config = Config::of_database(url)?;
-    data.clone_into(&mut config.data);
-    let stores = config.stores(None)?;
-    let copied = copy_all(sources, &stores).await;
-    stores.disconnect();
+    let from = Stores::in_folder(data, SqliteSettings::default());
+    let sources = open_all(&from).await?;
+    let to = database_of_folder(url, data)?;
+    let copied = into_database(sources, &to).await;
+    to.disconnect();
     copied
 }
 
-/// A store to copy.
+async fn into_database(sources: Vec<StoreToCopy>, to: &Stores) -> Result<Vec<MigratedStore>, StartError> {
+    if !to.names()?.is_empty() {
+        let url = to.database().map(ToString::to_string).unwrap_or_default();
+        return Err(StartError::usage(format!(
+            "the database {url} already has stores, perhaps of an interrupted migration; name an empty database"
+        )));
+    }
+    // The database accepts only this key from now on.
+    to.key(&World::real())?;
+    let copied = copy_all(sources, to).await?;
+    to.note_database();
+    Ok(copied)
+}
+
+/// Copies all stores of a database, which no server may be using, into a data folder that has none. The folder must have
+/// the seal key of the database.
+#[boxed]
+pub async fn to_folder(url: &str, data: &Path) -> Result<Vec<MigratedStore>, StartError> {
+    if data.join("recount.db").exists() {
+        return Err(StartError::usage(format!(
+            "{} already has a store; name another folder, or delete it if it is of an interrupted migration",
+            data.display()
+        )));
+    }
+    let from = database_of_folder(url, data)?;
+    let copied = into_folder(&from, data).await;
+    from.disconnect();
+    copied
+}
+
+async fn into_folder(from: &Stores, data: &Path) -> Result<Vec<MigratedStore>, StartError> {
+    if !from.names()?.iter().any(|name| name == TENANT_DEFAULT) {
+        let url = from.database().map(ToString::to_string).unwrap_or_default();
+        return Err(StartError::usage(format!("the database {url} has no stores; name another")));
+    }
+    from.create_folder()?;
+    from.key(&World::real())?;
+    let sources = open_all(from).await?;
+    // Until the copy is complete, no server starts on the folder.
+    from.note_database();
+    let to = Stores::in_folder(data, SqliteSettings::default());
+    let copied = copy_all(sources, &to).await?;
+    to.forget_database()?;
+    Ok(copied)
+}
+
+/// The stores in a database, for a server with this data folder.
+fn database_of_folder(url: &str, data: &Path) -> Result<Stores, StartError> {
+    let mut config = Config::of_database(url)?;
+    data.clone_into(&mut config.data);
+    config.stores(None)
+}
+
+/// An open store to copy.
 struct StoreToCopy {
     name: String,
-    rows: Vec<RowPut>,
     store: Arc<dyn Store>,
 }
 
-impl StoreToCopy {
-    /// Opens a store, and refuses one that cannot be copied whole.
-    async fn open(name: &str, folder: &Path) -> Result<Self, StartError> {
-        // The interface of stores reads rows of a named space only; the files have them all.
-        let read = salvage::read(folder).map_err(|fault| StartError::failed(fault.message))?;
-        if read.damage != recount_salvage::Damage::default() {
+/// Opens all stores, and refuses them if one cannot be copied whole.
+async fn open_all(from: &Stores) -> Result<Vec<StoreToCopy>, StartError> {
+    let mut sources = Vec::new();
+    for name in from.names()? {
+        let failed = |fault: Fault| failed(&name, &fault);
+        let store = from.open(&name).map_err(failed)?;
+        let found = store.integrity().await.map_err(failed)?;
+        if let Some(problem) = found.problems.first() {
             return Err(StartError::damaged(format!(
-                "the store {} is damaged; check it with `recount verify --data`, and migrate a backup or what `recount \
-                 salvage` saves",
-                folder.display()
+                "the store of {name} is damaged: {problem}; check it with `recount verify`, and migrate a backup"
             )));
         }
-        let rows = read.rows().map(|row| RowPut {
-            space: row.space.into(),
-            key: row.key.into(),
-            guard: Guard::Absent,
-            value: Some(row.value.to_vec().into()),
-        });
-        let rows = rows.collect();
-        drop(read);
-        let store = open_folder(folder).map_err(|fault| StartError::failed(fault.message))?;
-        let source = StoreToCopy { name: name.to_owned(), rows, store };
-        let partial = source.partial_runs().await.map_err(|fault| failed(name, &fault))?;
-        match partial {
-            0 => Ok(source),
-            count => Err(StartError::usage(format!(
-                "the store of {name} has {count} pruned or erased runs, which cannot be moved to a database; export the \
-                 others with `recount export --all`, and import them at a server that uses the database"
-            ))),
+        let mut partial = 0_u64;
+        let mut look = |_: &str, tail: Tail| partial += u64::from(tail.erased || tail.first_sequence > 0);
+        each_tail(&*store, &mut look).await.map_err(failed)?;
+        if partial > 0 {
+            return Err(StartError::usage(format!(
+                "the store of {name} has {partial} pruned or erased runs, which cannot be migrated; export the others with \
+                 `recount export --all`, and import them into the new stores"
+            )));
         }
+        sources.push(StoreToCopy { name, store });
     }
-
-    /// How many runs are not whole.
-    async fn partial_runs(&self) -> Result<u64, Fault> {
-        let mut count = 0;
-        let mut look = |_: &str, tail: Tail| {
-            count += u64::from(tail.erased || tail.first_sequence > 0);
-            Ok(())
-        };
-        each_tail(&*self.store, &mut look).await?;
-        Ok(count)
-    }
+    Ok(sources)
 }
 
-async fn each_tail(
-    store: &dyn Store,
-    each: &mut (dyn FnMut(&str, Tail) -> Result<(), Fault> + Send),
-) -> Result<(), Fault> {
+async fn each_tail(store: &dyn Store, each: &mut (dyn FnMut(&str, Tail) + Send)) -> Result<(), Fault> {
     let mut after = None;
     loop {
         let page = store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await?;
@@ -120,43 +143,28 @@ async fn each_tail(
         after = Some(last.clone());
         for stream in &page {
             if let Some(tail) = store.tail(stream).await? {
-                each(stream, tail)?;
+                each(stream, tail);
             }
         }
     }
 }
 
-async fn copy_all(sources: Vec<StoreToCopy>, stores: &Stores) -> Result<Vec<MigratedStore>, StartError> {
-    if !stores.names()?.is_empty() {
-        let url = stores.database().map(ToString::to_string).unwrap_or_default();
-        return Err(StartError::usage(format!(
-            "the database {url} already has stores, perhaps of an interrupted migration; name an empty database"
-        )));
-    }
-    // The database accepts only this key from now on.
-    stores.key(&World::real())?;
+async fn copy_all(sources: Vec<StoreToCopy>, to: &Stores) -> Result<Vec<MigratedStore>, StartError> {
     let mut copied = Vec::new();
-    for source in sources {
-        let name = source.name.clone();
-        copied.push(copy(source, stores).await.map_err(|fault| failed(&name, &fault))?);
+    for StoreToCopy { name, store } in sources {
+        copied.push(copy(&name, &*store, to).await.map_err(|fault| failed(&name, &fault))?);
     }
-    stores.note_database();
     Ok(copied)
 }
 
-async fn copy(source: StoreToCopy, stores: &Stores) -> Result<MigratedStore, Fault> {
-    let StoreToCopy { name, rows, store: from } = source;
-    let to = stores.open(&name)?;
-    let mut copied = MigratedStore { name, rows: rows.len() as u64, ..MigratedStore::default() };
-    copied.blobs = copy_blobs(&*from, &*to).await?;
-    copied.events = copy_records(&*from, &*to).await?;
-    copy_rows(rows, &*to).await?;
+async fn copy(name: &str, from: &dyn Store, stores: &Stores) -> Result<MigratedStore, Fault> {
+    let to = stores.open(name)?;
+    let mut copied = MigratedStore { name: name.to_owned(), ..MigratedStore::default() };
+    copied.blobs = copy_blobs(from, &*to).await?;
+    copied.events = copy_records(from, &*to).await?;
+    copied.rows = copy_rows(from, &*to).await?;
     let mut tails = Vec::new();
-    each_tail(&*from, &mut |stream, tail| {
-        tails.push((stream.to_owned(), tail));
-        Ok(())
-    })
-    .await?;
+    each_tail(from, &mut |stream, tail| tails.push((stream.to_owned(), tail))).await?;
     for (stream, tail) in &tails {
         if to.tail(&stream.as_str().into()).await?.as_ref() != Some(tail) {
             return Err(differs(format!("the end or the head of {stream} differs")));
@@ -229,19 +237,29 @@ async fn settle(append: Option<(u64, Answer<Committed, AppendError>)>) -> Result
     }
 }
 
-async fn copy_rows(rows: Vec<RowPut>, to: &dyn Store) -> Result<(), Fault> {
-    let mut rows = rows.into_iter().peekable();
-    while rows.peek().is_some() {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while let Some(row) =
-            rows.next_if(|_| batch.len() < limits::VERIFY_PAGE_EVENTS && bytes < limits::VERIFY_PAGE_BYTES)
-        {
-            bytes += row.value.as_ref().map_or(0, Bytes::len);
-            batch.push(row);
+async fn copy_rows(from: &dyn Store, to: &dyn Store) -> Result<u64, Fault> {
+    let mut count = 0;
+    for space in recount_engine::ROW_SPACES {
+        let mut range = RowRange::first(space, "", limits::MIGRATE_ROWS);
+        loop {
+            let page = from.rows(range.clone()).await?;
+            let Some(last) = page.last() else { break };
+            range.after = Some(last.key.clone());
+            count += page.len() as u64;
+            let mut rows = page.into_iter().peekable();
+            while rows.peek().is_some() {
+                let (mut batch, mut bytes) = (Vec::new(), 0);
+                while let Some(row) = rows.next_if(|_| bytes < limits::VERIFY_PAGE_BYTES) {
+                    bytes += row.value.len();
+                    let (space, key, value): (Arc<str>, _, Option<Bytes>) =
+                        ((*space).into(), row.key, Some(row.value));
+                    batch.push(RowPut { space, key, guard: Guard::Absent, value });
+                }
+                to.append(Append { rows: batch, ..Append::default() }).await.map_err(of_append)?;
+            }
         }
-        to.append(Append { rows: batch, ..Append::default() }).await.map_err(of_append)?;
     }
-    Ok(())
+    Ok(count)
 }
 
 fn of_append(error: AppendError) -> Fault {
@@ -256,5 +274,5 @@ fn differs(message: String) -> Fault {
 }
 
 fn failed(name: &str, fault: &Fault) -> StartError {
-    StartError::failed(format!("cannot migrate the store of {name}: {fault}; the data folder is unchanged"))
+    StartError::failed(format!("cannot migrate the store of {name}: {fault}"))
 }

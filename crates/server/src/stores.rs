@@ -123,6 +123,16 @@ impl Stores {
         Ok(store)
     }
 
+    /// Creates the data folder for its owner only, unless it exists.
+    pub(crate) fn create_folder(&self) -> Result<(), StartError> {
+        note::create_folder(&self.data)
+    }
+
+    /// Removes the note that a database has the stores of the data folder.
+    pub(crate) fn forget_database(&self) -> Result<(), StartError> {
+        note::remove(&self.data)
+    }
+
     /// Notes in the data folder that a database has its stores.
     pub(crate) fn note_database(&self) {
         if let Some(url) = self.database() {

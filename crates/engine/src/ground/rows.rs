@@ -189,7 +189,7 @@ pub(crate) const RECORDED_SESSIONS: &str = "record.recorded_sessions";
 pub(crate) const PROBE: &str = "record.probe";
 
 /// All spaces.
-pub(crate) const SPACES: &[&str] = &[
+pub const SPACES: &[&str] = &[
     RUNS,
     TASK_RUNS,
     APPROVALS,

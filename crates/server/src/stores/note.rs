@@ -25,6 +25,14 @@ pub(super) fn write(data: &Path, url: &DatabaseUrl) {
     }
 }
 
+/// Removes the note.
+pub(super) fn remove(data: &Path) -> Result<(), StartError> {
+    let path = data.join(FILE);
+    let shown = path.display();
+    std::fs::remove_file(&path)
+        .map_err(|why| StartError::failed(format!("cannot delete {shown}: {why}; delete it")))
+}
+
 /// Refuses to use stores in a data folder whose stores are in a database.
 pub(super) fn check(data: &Path) -> Result<(), StartError> {
     let Some(url) = noted(data) else { return Ok(()) };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use recount_event::Code;
 use recount_server::access::OfflineTokens;
 use recount_server::export::Folder;
-use recount_server::migrate::migrate;
+use recount_server::migrate::{to_database, to_folder};
 use recount_server::{Options, StartError, backup, doctor, salvage, start_embedded, verify};
 use serde_json::Value;
 
@@ -212,7 +212,7 @@ async fn a_data_folder_moves_to_an_empty_database_with_every_byte() {
     context.running.stop().await;
 
     let data = place.data("one");
-    let copied = migrate(&data, &place.url).await.unwrap();
+    let copied = to_database(&data, &place.url).await.unwrap();
     let of = |name: &str| copied.iter().find(|store| store.name == name).unwrap();
     assert_eq!((of("default").runs, of("default").events), (2, before.0.len() as u64));
     assert!(of("default").rows > 0 && of("default").blobs > 0, "{copied:?}");
@@ -223,7 +223,17 @@ async fn a_data_folder_moves_to_an_empty_database_with_every_byte() {
     assert_eq!(context.get(&picture).await.body, b"picture");
     assert_eq!(context.envelopes("/audit/v1/events").await[..trail.len()], trail);
     context.running.stop().await;
-    let again = refusal(migrate(&data, &place.url).await);
+    let back = place.data("back");
+    assert!(refusal(to_folder(&place.url, &back).await).contains("copy keys/seal"));
+    std::fs::create_dir_all(back.join("keys")).unwrap();
+    std::fs::copy(data.join("keys/seal"), back.join("keys/seal")).unwrap();
+    assert!(to_folder(&place.url, &back).await.unwrap().iter().any(|store| store.name == "acme"));
+    let context = place.start_on("back", None).await.unwrap();
+    assert_eq!(content(&context, &acme).await, before);
+    assert_eq!(context.get(&picture).await.body, b"picture");
+    context.running.stop().await;
+    assert!(refusal(to_folder(&place.url, &back).await).contains("already has a store"));
+    let again = refusal(to_database(&data, &place.url).await);
     assert!(again.contains("already has stores"), "{again}");
     assert!(
         refusal(place.start_on("one", None).await).contains("--store"),
@@ -238,7 +248,7 @@ async fn a_folder_that_cannot_be_copied_whole_leaves_the_database_empty() {
     let run = context.run_with_story().await;
     assert_eq!(context.request("POST", &format!("/v1/runs/{run}/prune"), &[], None).await.status, 200);
     context.running.stop().await;
-    let why = refusal(migrate(&place.data("one"), &place.url).await);
+    let why = refusal(to_database(&place.data("one"), &place.url).await);
     assert!(why.contains("1 pruned or erased run") && why.contains("export --all"), "{why}");
     // The folder can still be served, and the database is still empty.
     place.start_on("one", None).await.unwrap().running.stop().await;
