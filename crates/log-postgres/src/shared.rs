@@ -181,13 +181,14 @@ pub(crate) async fn remove_node(link: &Link, node: &str) -> Result<(), Fault> {
     link.query("removing this node", &sql, &[&node]).await.map(drop).map_err(QueryError::into_fault)
 }
 
-/// Takes a store over as soon as it is free. A living owner is a fault.
+/// Takes a store over as soon as it is free. A living owner is a fault. A store of this node, which must not have it open,
+/// is taken again: an earlier attempt to open it may have failed without a response.
 pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Result<Ownership, Fault> {
     let expire: Arc<str> = "DELETE FROM recount.nodes WHERE until < clock_timestamp()".into();
-    let take: Arc<str> =
-        "UPDATE recount.stores SET epoch = epoch + 1, node = $2 WHERE name = $1 AND node IS NULL
+    let take: Arc<str> = "UPDATE recount.stores SET epoch = epoch + 1, node = $2
+         WHERE name = $1 AND (node IS NULL OR node = $2)
          RETURNING epoch, group_number, last_position, last_stream, version, covered_to"
-            .into();
+        .into();
     let owner: Arc<str> =
         "SELECT nodes.node, nodes.address, (extract(epoch FROM nodes.until) * 1000)::bigint,
             (extract(epoch FROM nodes.until - clock_timestamp()) * 1000)::bigint
@@ -213,8 +214,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
             Some((node, before, renewals)) if *node == holder => renewals + u32::from(*before < until),
             _ => 0,
         };
-        let is_alive = renewals >= limits::RENEWALS_OF_LIVING_NODE;
-        if is_alive || holder == node {
+        if renewals >= limits::RENEWALS_OF_LIVING_NODE {
             let at = if address.is_empty() { String::new() } else { format!(" at {address}") };
             let message = format!(
                 "store {name:?} is owned by node {holder}{at}, which renews its lease; stop that node, or use another \
