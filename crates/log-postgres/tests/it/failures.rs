@@ -19,7 +19,7 @@ use super::work::{
 const WRITERS: u64 = 4;
 
 /// Writers that append until each has so many records.
-struct Load {
+pub(crate) struct Load {
     store: Arc<PostgresStore>,
     observed: Arc<Observed>,
     acknowledged: Arc<AtomicU64>,
@@ -27,7 +27,7 @@ struct Load {
 }
 
 impl Load {
-    fn start(store: PostgresStore, records_each: u64) -> Self {
+    pub(crate) fn start(store: PostgresStore, records_each: u64) -> Self {
         let observed = Observed::of(&store);
         let (store, acknowledged) = (Arc::new(store), Arc::<AtomicU64>::default());
         let writer = |writer: u64| {
@@ -65,8 +65,13 @@ impl Load {
         }
     }
 
-    fn check(self, records_each: u64) -> Vec<recount_log::FeedRecord> {
-        self.writers.into_iter().for_each(|writer| writer.join().unwrap());
+    /// Waits until every writer has its records.
+    pub(crate) fn wait_written(&mut self) {
+        self.writers.drain(..).for_each(|writer| writer.join().unwrap());
+    }
+
+    pub(crate) fn check(mut self, records_each: u64) -> Vec<recount_log::FeedRecord> {
+        self.wait_written();
         let feed = check_dense(&self.store);
         assert_eq!(feed.len() as u64, WRITERS * records_each);
         for writer in 0..WRITERS {

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use recount_faulty_link::Flow;
+use recount_faulty_link::{Cut, Flow, Trap};
 use recount_log::{FaultKind, Store};
 use recount_log_conformance::{block_on, records};
 use recount_log_postgres::Database;
@@ -190,4 +190,40 @@ fn an_owner_that_is_only_slow_stays_the_owner() {
     assert_eq!(check_dense(&store).len() as u64, tail);
     first.close();
     second.close();
+}
+
+/// The store belongs to a node that does not know it.
+#[test]
+fn an_opening_that_failed_can_be_repeated() {
+    let url = fresh_database();
+    let (link, through) = link(&url);
+    let database = Database::open(options(&through, "first")).unwrap();
+    // The parameters of the statement that takes the store: its name, and the length and name of the node.
+    let taking = |name: &str| [name.as_bytes(), &[0, 0, 0, 14], b"first-"].concat();
+    let creating = |_: &str| b".streams (".to_vec();
+    let needles: [&dyn Fn(&str) -> Vec<u8>; 2] = [&taking, &creating];
+    let mut sprung = 0;
+    for (place, needle) in needles.iter().enumerate() {
+        for trap in [Trap::ResetBefore, Trap::SwallowAnswer] {
+            let name = format!("store{place}{trap:?}");
+            let swallowed = link.traffic().swallowed;
+            link.set_trap(&needle(&name), trap);
+            let (opening, named) = (database.clone(), name.clone());
+            let (report, outcome) = mpsc::sync_channel(1);
+            let opener = thread("opener", move || report.send(opening.open_store(&named)).unwrap());
+            sprung += 1;
+            link.wait_for("the trap", |traffic| traffic.sprung == sprung);
+            if trap == Trap::SwallowAnswer {
+                link.wait_for("the answer", |traffic| traffic.swallowed > swallowed);
+                link.cut(Cut::Reset);
+            }
+            opener.join().unwrap();
+            let fault = outcome.recv().unwrap().err().expect("the opening failed");
+            assert_eq!(fault.kind, FaultKind::Io, "{name}: {fault}");
+            let store = database.open_store(&name).unwrap();
+            append(&store, "s", 0, "0").unwrap();
+            check_dense(&store);
+        }
+    }
+    database.close();
 }

@@ -93,7 +93,7 @@ impl Observer for Observed {
 }
 
 impl Observed {
-    pub(crate) fn of(store: &PostgresStore) -> Arc<Self> {
+    pub(crate) fn of(store: &dyn Store) -> Arc<Self> {
         let observed = Arc::new(Observed::default());
         store.observe(observed.clone());
         observed
