@@ -24,6 +24,7 @@ mod ingest;
 mod listeners;
 mod output;
 mod own;
+mod postgres;
 mod project;
 mod recorder;
 mod replay;
@@ -58,6 +59,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "aaep", lines: aaep::LINES, pair: aaep::pair },
     Measure { name: "listeners", lines: listeners::LINES, pair: listeners::pair },
     Measure { name: "project", lines: project::LINES, pair: project::pair },
+    Measure { name: "postgres", lines: postgres::LINES, pair: postgres::pair },
     Measure { name: "recorder", lines: recorder::LINES, pair: recorder::pair },
 ];
 

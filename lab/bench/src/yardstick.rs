@@ -14,6 +14,7 @@ pub(crate) mod fanout;
 pub(crate) mod file;
 pub(crate) mod group;
 pub(crate) mod plain;
+pub(crate) mod postgres;
 pub(crate) mod segment;
 pub(crate) mod sqlite;
 pub(crate) mod sync;

@@ -174,6 +174,8 @@ const LAB: &[CrateEdges] = &[
             "aaep-kit",
             "server",
             "client",
+            "log-postgres",
+            "test-postgres",
             "faulty-disk",
         ],
         never: &[],

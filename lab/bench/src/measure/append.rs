@@ -253,22 +253,30 @@ pub(super) fn sync_share(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
 }
 
 /// Bytes that were not sealed.
-struct UnsealedBytes {
+pub(super) struct UnsealedBytes {
     /// The maximum in the first sixth of the window.
     most_at_first: u64,
     at_end: u64,
 }
 
-/// The same loop through the engine: every writer has its own run.
 fn engine(
     options: SqliteOptions,
     writers: usize,
     events: u64,
     seconds: f64,
 ) -> Result<(Window, UnsealedBytes)> {
+    engine_on(Arc::new(SqliteStore::open(options)?), writers, events, seconds)
+}
+
+/// The same loop through the engine: every writer has its own run.
+pub(super) fn engine_on(
+    store: Arc<dyn Store>,
+    writers: usize,
+    events: u64,
+    seconds: f64,
+) -> Result<(Window, UnsealedBytes)> {
     let runtime = group::runtime()?;
     runtime.block_on(async {
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options)?);
         let engine = Engine::open(store.clone(), World::real(), Arc::new(SseFraming)).await?;
         let before = store.last_position().await?;
         let mut runs = Vec::new();
