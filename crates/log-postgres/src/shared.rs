@@ -184,7 +184,8 @@ pub(crate) async fn remove_node(link: &Link, node: &str) -> Result<(), Fault> {
 /// Takes a store over as soon as it is free. A living owner is a fault. A store of this node, which must not have it open,
 /// is taken again: an earlier attempt to open it may have failed without a response.
 pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Result<Ownership, Fault> {
-    let expire: Arc<str> = "DELETE FROM recount.nodes WHERE until < clock_timestamp()".into();
+    // Not this node: its lease may only be late, and it has stores.
+    let expire: Arc<str> = "DELETE FROM recount.nodes WHERE until < clock_timestamp() AND node <> $1".into();
     let take: Arc<str> = "UPDATE recount.stores SET epoch = epoch + 1, node = $2
          WHERE name = $1 AND (node IS NULL OR node = $2)
          RETURNING epoch, group_number, last_position, last_stream, version, covered_to"
@@ -197,7 +198,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
     let context = format!("taking store {name:?} over");
     let mut seen: Option<(String, i64, u32)> = None;
     loop {
-        session.query(&context, &expire, &[]).await.map_err(QueryError::into_fault)?;
+        session.query(&context, &expire, &[&node]).await.map_err(QueryError::into_fault)?;
         let taken = session.query(&context, &take, &[&name, &node]).await.map_err(QueryError::into_fault)?;
         if let Some(row) = taken.first() {
             return Ok(Ownership {
