@@ -255,7 +255,7 @@ fn a_commit_is_published_when_a_long_outage_ends() {
     let store = database.open_store("a").unwrap();
     let observed = Observed::of(&store);
     append(&store, "s", 0, "0").unwrap();
-    let (waiting, _sql) = commit_without_answer(&link, &url, &store);
+    let waiting = commit_without_answer(&link, &url, &store);
     link.set_both(Flow::Stall);
     link.cut(Cut::Reset);
     let fault = fault_of(block_on(waiting));
@@ -277,13 +277,13 @@ fn commit_without_answer(
     link: &recount_faulty_link::Link,
     url: &str,
     store: &PostgresStore,
-) -> (recount_log::Answer<recount_log::Committed, AppendError>, Sql) {
+) -> recount_log::Answer<recount_log::Committed, AppendError> {
     let sql = Sql::connect(url);
     link.set_trap(b"without answer", Trap::SwallowAnswer);
     let waiting = store.append(records("s", 1, &[b"without answer"]));
     link.wait_for("the commit", |traffic| traffic.sprung == 1);
     sql.wait(&format!("(SELECT count(*) FROM {}) = 2", super::damage::records_table(&sql, "a")));
-    (waiting, sql)
+    waiting
 }
 
 /// The owner cannot find out what happened to its last append, and then another node owns the store.
@@ -294,7 +294,7 @@ fn an_owner_that_is_replaced_while_an_outcome_is_unknown_is_fenced() {
     let first = Database::open(short_lease(&through, "first")).unwrap();
     let replaced = first.open_store("a").unwrap();
     append(&replaced, "s", 0, "0").unwrap();
-    let (waiting, _sql) = commit_without_answer(&link, &url, &replaced);
+    let waiting = commit_without_answer(&link, &url, &replaced);
     link.set_both(Flow::Stall);
     link.cut(Cut::Reset);
     let second = Database::open(short_lease(&url, "second")).unwrap();
@@ -373,5 +373,60 @@ fn a_database_that_lost_acknowledged_records_stops_the_store() {
     let store = database.open_store("a").unwrap();
     append(&store, "s", 2, "2 again").unwrap();
     assert_eq!(texts(&store, "s"), ["0", "1", "2 again"]);
+    database.close();
+}
+
+#[test]
+fn a_late_removal_does_not_take_a_blob_that_was_stored_again() {
+    check_late_removal(true);
+}
+
+#[test]
+fn a_late_removal_that_was_reported_as_failed_does_not_take_a_blob_that_was_stored_again() {
+    check_late_removal(false);
+}
+
+/// The network delivers the removal of a blob long after its bytes were stored again. The store sends it a second time, which
+/// arrives at once or never.
+fn check_late_removal(arrives_again: bool) {
+    let url = fresh_database();
+    let (link, through) = link(&url);
+    let database = Database::open(options(&through, "first")).unwrap();
+    let store = database.open_store("a").unwrap();
+    let bytes = bytes::Bytes::from_static(b"stored again");
+    let hash = block_on(store.put_blob(bytes.clone())).unwrap();
+    // The hash, and after it the versions that are removed.
+    let removal = [&blake3::hash(&bytes).as_bytes()[..], &[0, 0, 0]].concat();
+    link.set_trap(&removal, Trap::HoldBack);
+    let removing = store.remove_blob(&hash);
+    link.wait_for("the removal", |traffic| traffic.sprung == 1);
+    if !arrives_again {
+        link.set_trap(&removal, Trap::ResetBefore);
+    }
+    let removed = block_on(removing);
+    assert_eq!(removed.is_ok(), arrives_again, "{removed:?}");
+    assert_eq!(block_on(store.put_blob(bytes.clone())), Ok(hash.clone()));
+    let open = link.traffic().open;
+    link.release();
+    link.wait_for("the end of the first connection", |traffic| traffic.open < open);
+    assert_eq!(block_on(store.blob(&hash)), Ok(Some(bytes)));
+    database.close();
+}
+
+#[test]
+fn the_largest_appends_are_committed() {
+    let url = fresh_database();
+    let database = Database::open(options(&url, "first")).unwrap();
+    let store = database.open_store("a").unwrap();
+    let largest = vec![7; recount_log::limits::RECORD_BYTES_MAX];
+    let few: Vec<&[u8]> = vec![&largest; recount_log::limits::APPEND_BYTES_MAX / largest.len() - 1];
+    let many: Vec<&[u8]> = vec![b"x"; recount_log::limits::APPEND_ENTRIES_MAX];
+    let start = moment();
+    block_on(store.append(records("few", 0, &few))).unwrap();
+    println!("{} of the largest records in {:?}", few.len(), start.elapsed());
+    let start = moment();
+    block_on(store.append(records("many", 0, &many))).unwrap();
+    println!("{} records in {:?}", many.len(), start.elapsed());
+    assert_eq!(check_dense(&store).len(), few.len() + many.len());
     database.close();
 }

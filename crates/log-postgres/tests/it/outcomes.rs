@@ -35,7 +35,7 @@ fn draw(dice: &mut Dice, model: &MemoryStore, turn: u64) -> Append {
     let other = first + 2;
     match dice.below(40) {
         0..=3 => both(append, cut(&name(other), dice.below(tail(other) as usize + 1) as u64)),
-        4 if other % STREAMS == 0 => both(append, erase(&name(other))),
+        4 if other.is_multiple_of(STREAMS) => both(append, erase(&name(other))),
         5..=7 => both(append, row("space", &format!("row {}", dice.below(3)), Guard::Any, None)),
         8..=15 => both(append, row("space", &format!("row {}", dice.below(3)), Guard::Any, Some(b"value"))),
         _ => append,
