@@ -91,9 +91,6 @@ pub const PIECE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum findings for one text, errors first; further ones are dropped.
 pub const FINDINGS_PER_TEXT_MAX: usize = 64;
 
-/// Maximum keys of an object that are compared pairwise for duplicates; the keys of larger objects are sorted.
-pub const KEYS_COMPARED_MAX: usize = 32;
-
 /// Maximum bytes of a chunk that [`crate::shaping`] sends. Longer text is cut at an agreed boundary, else between
 /// words, else between characters.
 pub const SHAPED_CHUNK_BYTES: usize = 16 * 1024;

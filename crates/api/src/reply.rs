@@ -1,6 +1,7 @@
 //! Response bodies. Every body is `{"object": …, "data": …}`.
 
 use recount_event::Json;
+pub use recount_event::Receipt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -336,15 +337,6 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub output: Option<Json>,
-}
-
-/// The numbers of the events of a batch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Receipt {
-    pub first_sequence: u64,
-    pub last_sequence: u64,
-    /// The position of the last event in the store.
-    pub position: u64,
 }
 
 /// The changes of a run in its copy, compared with the original folder now.

@@ -34,6 +34,7 @@ mod ls;
 mod man;
 mod mcp;
 mod message_head;
+mod migrate;
 mod narrate;
 mod nodes;
 mod patch;
@@ -122,6 +123,7 @@ verbs! {
     Mcp(mcp::Mcp),
     Backup(backup::Backup),
     Salvage(salvage::Salvage),
+    Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
     Nodes(nodes::Nodes),
     Token(token::Tokens),

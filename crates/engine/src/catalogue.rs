@@ -9,19 +9,15 @@ pub(crate) mod deleted_artifacts;
 mod earlier;
 pub(crate) mod fold;
 pub(crate) mod handle;
-mod missing;
 pub(crate) mod pins;
 pub(crate) mod profiles;
 pub(crate) mod prompt_rows;
-pub(crate) mod pruned;
 pub(crate) mod rebuild;
-mod recorder;
 pub(crate) mod repair;
 mod row_cache;
 pub(crate) mod run_config;
 pub(crate) mod run_row;
 pub(crate) mod runs;
-pub(crate) mod sealed_rows;
 pub(crate) mod sessions;
 pub(crate) mod setups;
 pub(crate) mod store;
@@ -44,7 +40,7 @@ pub use run_config::{
     Attachment, ClientTool, FileCall, FilesFrom, Purpose, RunConfig, RunConfigChange, SpawnedBy,
 };
 pub use run_row::RunRow;
-pub use runs::RunFilter;
+pub use runs::{RunFilter, RunOwner};
 pub use sessions::SessionRow;
 pub use setups::{Overrides, Setup, SetupRow};
 pub use table::{ListPage, ListQuery, PageEnd};

@@ -32,17 +32,18 @@ pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attachment, Budget, Capabilities,
     CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, ErasureRecord, FileCall,
     FilesFrom, FoundArtifact, HandoffRow, ListPage, ListQuery, OptionKind, OptionTarget, Overrides, PageEnd,
-    Pin, Profile, Profiles, PromptRow, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow,
-    Setup, SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue,
-    tombstones,
+    Pin, Profile, Profiles, PromptRow, Purpose, RunConfig, RunConfigChange, RunFilter, RunOwner, RunRow,
+    SessionRow, Setup, SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow,
+    check as check_catalogue, tombstones,
 };
 pub use engine::{Engine, EngineInstance, RequestContext};
-pub use ground::{Caller, Error, Failure, Narrowing, Receipt, RunOwner, Scope, Unacceptable};
+pub use ground::{Caller, Error, Failure, Narrowing, Scope, Unacceptable};
 pub use read::{
     ArtifactContent, ArtifactFilter, Delivery, Digest, EventFilter, EventPage, Events, FeedRecords, Framing,
     LoggedOutput, Messages, OutputPieces, PatchAction, PatchBytes, PatchSet, ReadHandle, ReaderStats, RunEnd,
     SessionMessage, SessionTotals, SharedEvent, Subscription, TypePattern,
 };
+pub use recount_event::Receipt;
 pub use recount_log::{Damage, MaybeDamage, ReadResult, Readable};
 pub use recount_redact::Redactor;
 pub use work::{
@@ -54,5 +55,4 @@ pub use write::{
     ArtifactInput, ArtifactQuota, ArtifactReceipt, BatchId, EndedRun, IdempotencyKey, InFlight, NewFork,
     NewRun, NewSetup, NewTask, OutputInLog, PatchTarget, Pruned, RequestResult, RequestState, ResumeFrom,
     RunReply, SEAL_KEY_BYTES, StoredResponse, SupersededRun, TaskChange, Upload, UserMessage, WriteHandle,
-    digest_of,
 };

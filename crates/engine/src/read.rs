@@ -4,11 +4,8 @@
 //! Start with [`subscribe`].
 
 pub(crate) mod artifacts;
-pub(crate) mod beginning;
 pub(crate) mod event_filter;
-mod event_page;
 mod feed;
-mod feed_records;
 pub(crate) mod follow;
 pub(crate) mod handle;
 mod history;
@@ -20,25 +17,20 @@ mod patches;
 pub(crate) mod prompts;
 pub(crate) mod publish;
 pub(crate) mod readers;
-mod run_end;
 pub(crate) mod runs;
 mod session_totals;
-mod shared_event;
 pub(crate) mod subscribe;
 
 pub use artifacts::{ArtifactContent, ArtifactFilter};
 pub use event_filter::{EventFilter, TypePattern};
-pub use event_page::EventPage;
-pub use feed_records::FeedRecords;
+pub use feed::FeedRecords;
 pub use follow::Events;
 pub use handle::ReadHandle;
-pub use live::Framing;
+pub use live::{Framing, SharedEvent};
 pub use logged_output::{LoggedOutput, OutputPieces};
 pub use messages::{Messages, SessionMessage};
 pub use patches::{PatchAction, PatchBytes, PatchSet};
 pub use readers::ReaderStats;
-pub use run_end::RunEnd;
-pub use runs::Digest;
+pub use runs::{Digest, EventPage, RunEnd};
 pub use session_totals::SessionTotals;
-pub use shared_event::SharedEvent;
 pub use subscribe::{Delivery, Subscription};

@@ -3,10 +3,8 @@
 //!
 //! Start with [`performer`].
 
-mod admission;
 mod dispatch;
 pub(crate) mod handle;
-pub(crate) mod lent_slot;
 mod patches;
 pub(crate) mod performer;
 mod start_files;
@@ -16,10 +14,9 @@ pub(crate) mod workspace;
 mod workspaces;
 
 pub use handle::WorkHandle;
-pub use lent_slot::LentSlot;
 pub use patches::PatchRequest;
 pub use performer::{ForeignDecision, ForeignMcpCall, ForeignVerdict, Performer};
-pub use worker_session::{Watch, WorkerExit, WorkerSession};
+pub use worker_session::{LentSlot, Watch, WorkerExit, WorkerSession};
 pub use workspace::{
     ApplyTo, ChangeKind, ChangeState, Conflicts, FilesCheck, HeldFolders, StartFiles, WorkspaceChange,
     WorkspaceChanges, WorkspaceOf,

@@ -3,17 +3,13 @@
 //!
 //! Start with [`writer`].
 
-pub(crate) mod admission;
 pub(crate) mod allowances;
 mod artifact_uses;
 pub(crate) mod artifacts;
 pub(crate) mod blobs;
-mod child_runs;
 pub(crate) mod commit;
 pub(crate) mod context;
-mod contribution;
 pub(crate) mod deadlines;
-mod decide;
 pub(crate) mod ended_run;
 pub(crate) mod handle;
 pub(crate) mod idempotency;
@@ -33,12 +29,11 @@ pub(crate) mod row_deletions;
 mod run_start;
 pub(crate) mod seal;
 pub(crate) mod sealed;
-mod session_copies;
+mod session_cache;
 mod session_redaction;
 mod sessions;
 mod setups;
 pub(crate) mod start;
-mod submit;
 mod tasks;
 mod user_messages;
 pub(crate) mod writer;
@@ -47,7 +42,7 @@ pub(crate) mod writers;
 pub use artifacts::{ArtifactInput, ArtifactReceipt, OutputInLog, PatchTarget, Upload};
 pub use ended_run::EndedRun;
 pub use handle::WriteHandle;
-pub use idempotency::{IdempotencyKey, InFlight, RequestResult, RequestState, StoredResponse, digest_of};
+pub use idempotency::{IdempotencyKey, InFlight, RequestResult, RequestState, StoredResponse};
 pub use ingest::BatchId;
 pub use new_run::NewRun;
 pub use quotas::ArtifactQuota;

@@ -1,4 +1,7 @@
-//! An event: its envelope and its payload.
+//! An event: its envelope, its payload, and the receipt for those that were appended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{EventId, RunId, SessionId, TaskId};
 pub use crate::registry::Payload;
@@ -24,6 +27,16 @@ pub struct Draft {
     /// The `data` object exactly as a producer wrote it, without white space. `None` when the
     /// payload is our own and is yet to be written down.
     pub verbatim: Option<Box<str>>,
+}
+
+/// The numbers of the events of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Receipt {
+    pub first_sequence: u64,
+    pub last_sequence: u64,
+    // If it was pruned and its batch is repeated: the position before the first event of the run that is still stored.
+    /// The position of the last event in the store.
+    pub position: u64,
 }
 
 impl Event {

@@ -23,7 +23,7 @@ mod stamp;
 pub mod time;
 
 pub use code::Code;
-pub use event::{Draft, Event, Payload};
+pub use event::{Draft, Event, Payload, Receipt};
 pub use id::{EventId, ForeignId, IdError, RunId, SessionId, TaskId, TokenId};
 pub use json::Json;
 pub use prompt::{PromptEvent, PromptKind, PromptName, PromptStep};

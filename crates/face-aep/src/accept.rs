@@ -167,21 +167,7 @@ pub(crate) fn request_id(value: Option<&HeaderValue>) -> Option<&str> {
 
 /// The trace context of a request. An invalid header is ignored, as the standard demands.
 pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
-    let text = value?.to_str().ok()?;
-    let parts: Vec<&str> = text.split('-').collect();
-    let hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let zero = |part: &str| part.bytes().all(|byte| byte == b'0');
-    match parts.as_slice() {
-        [version, trace, parent, flags, rest @ ..]
-            if hex(version, 2) && *version != "ff" && (rest.is_empty() || *version != "00") =>
-        {
-            let named = hex(trace, 32) && !zero(trace) && hex(parent, 16) && !zero(parent) && hex(flags, 2);
-            named.then(|| format!("{version}-{trace}-{parent}-{flags}"))
-        }
-        _ => None,
-    }
+    recount_transport::traceparent(value?.to_str().ok()?)
 }
 
 /// Parses the filter of the feed. `get` returns a query parameter.
@@ -202,10 +188,10 @@ pub(crate) fn sieve<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Accepted<Event
     }
     for word in words(query::KIND)? {
         let kinds = RunKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>();
-        sieve.kinds.insert(one_of(query::KIND, word, &kinds)?);
+        sieve.kinds.insert(one_of(query::KIND, word, &kinds)?.to_owned());
     }
     for word in words(query::STATUS)? {
-        sieve.statuses.insert(one_of(query::STATUS, word, &query::RUN_STATUSES)?);
+        sieve.statuses.insert(one_of(query::STATUS, word, &query::RUN_STATUSES)?.to_owned());
     }
     Ok(sieve)
 }
@@ -233,9 +219,9 @@ fn id_of<T: FromStr<Err = IdError>>(name: &str, word: &str) -> Accepted<T> {
     })
 }
 
-fn one_of(name: &str, word: &str, known: &[&str]) -> Accepted<String> {
+fn one_of<'a>(name: &str, word: &'a str, known: &[&str]) -> Accepted<&'a str> {
     if known.contains(&word) {
-        return Ok(word.to_owned());
+        return Ok(word);
     }
     Err(Refusal::new(
         Code::ParameterInvalid,
@@ -275,7 +261,7 @@ pub(crate) fn run_filter<'a>(
     let kinds: Vec<&str> = RunKind::ALL.iter().map(|kind| kind.as_str()).collect();
     Ok(RunFilter {
         status: status(get(query::STATUS), statuses)?,
-        kind: get(query::KIND).map(|word| one_of(query::KIND, word, &kinds)).transpose()?,
+        kind: word(query::KIND, get(query::KIND), &kinds)?.map(str::to_owned),
         needs_attention: yes_or_no(query::NEEDS_ATTENTION, get(query::NEEDS_ATTENTION))?,
         text: part_of_text(query::TEXT, get(query::TEXT))?,
         agent: part_of_text(query::AGENT, get(query::AGENT))?,
@@ -307,33 +293,16 @@ pub(crate) fn mcp_name(name: &str, value: String) -> Accepted<String> {
 
 /// A text to filter by; an empty text does not filter.
 fn part_of_text(name: &str, text: Option<&str>) -> Accepted<Option<String>> {
-    let most = query::TEXT_MAX;
-    match text.filter(|text| !text.is_empty()) {
-        Some(text) if text.chars().count() > most => Err(Refusal::new(
-            Code::ParameterInvalid,
-            format!(
-                "{name} begins with {:?} and is too long; send at most {most} characters",
-                shortened(text)
-            ),
-        )),
-        text => Ok(text.map(str::to_owned)),
-    }
+    short(name, text.filter(|text| !text.is_empty()))
 }
 
 /// A status to filter by.
-pub(crate) fn status(query: Option<&str>, known: &[&str]) -> Accepted<Option<String>> {
-    match query {
-        None => Ok(None),
-        Some(text) if known.contains(&text) => Ok(Some(text.to_owned())),
-        Some(_) if known.is_empty() => Err(Refusal::new(
-            Code::ParameterInvalid,
-            "this list cannot be filtered by status; leave status out",
-        )),
-        Some(text) => Err(Refusal::new(
-            Code::ParameterInvalid,
-            format!("status is {:?}; send one of {}", shortened(text), known.join(", ")),
-        )),
+pub(crate) fn status(text: Option<&str>, known: &[&str]) -> Accepted<Option<String>> {
+    if text.is_some() && known.is_empty() {
+        let detail = "this list cannot be filtered by status; leave status out";
+        return Err(Refusal::new(Code::ParameterInvalid, detail));
     }
+    Ok(word(query::STATUS, text, known)?.map(str::to_owned))
 }
 
 /// The scope of an allowance.

@@ -1,10 +1,12 @@
 //! Limits of concurrent streams, imports and artifact transfers per tenant. Start with [`FaceState`].
 //!
-//! Must not depend on what a permit is used for.
+//! Must not depend on what is transferred.
 
 use recount_engine::EngineInstance;
+use recount_event::Code;
 use recount_transport::{Share, ShareLimits, Shares};
 
+use crate::error::Refusal;
 use crate::limits;
 
 /// State that the handlers of all callers share, with a limit for each tenant. Cheap to clone.
@@ -13,7 +15,7 @@ pub struct FaceState {
     pub(crate) streams: Shares<EngineInstance>,
     pub(crate) streams_max: usize,
     pub(crate) imports: Shares<EngineInstance>,
-    pub(crate) artifacts: Shares<EngineInstance>,
+    artifacts: Shares<EngineInstance>,
 }
 
 /// A permit of a tenant.
@@ -32,6 +34,19 @@ impl FaceState {
             imports: Shares::new(imports),
             artifacts: Shares::new(artifacts),
         }
+    }
+
+    /// A permit to transfer a number of bytes of artifacts, which limits the bytes in memory.
+    pub(crate) fn transfer(&self, tenant: &EngineInstance, bytes: Option<u64>) -> Result<Permit, Refusal> {
+        let most = limits::UPLOAD_BODY_BYTES_MAX as u64;
+        let bytes = bytes.unwrap_or(most).min(most);
+        let pieces = usize::try_from(bytes).unwrap_or(usize::MAX) / limits::ARTIFACT_PIECE_BYTES + 1;
+        self.artifacts.try_take(tenant, pieces).ok_or_else(|| {
+            let at_once = limits::ARTIFACT_BYTES_AT_ONCE;
+            let detail =
+                format!("{at_once} bytes of artifacts are already being transferred; try again shortly");
+            Refusal { retry_after: Some(limits::TRY_AGAIN), ..Refusal::new(Code::StoreBusy, detail) }
+        })
     }
 
     /// How many streams were refused at the limit.

@@ -23,7 +23,6 @@ mod runs;
 mod sessions;
 mod tag;
 mod tasks;
-mod transfer;
 mod uploads;
 
 use std::fmt::Debug;
@@ -119,10 +118,10 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
         RouteName::CancelTask => on(filter, tasks::cancel_task),
         RouteName::CreateTaskRun => on(filter, runs::create_task_run),
         RouteName::ListTaskRuns => on(filter, tasks::list_task_runs),
-        RouteName::GetTaskRun => on(filter, runs::get_task_run),
-        RouteName::CancelTaskRun => on(filter, runs::cancel_task_run),
-        RouteName::ReadTaskRunEvents => on(filter, events::read_task_run_events),
-        RouteName::AppendTaskRunEvents => on(filter, events::append_task_run_events),
+        RouteName::GetTaskRun => on(filter, runs::get_run),
+        RouteName::CancelTaskRun => on(filter, runs::cancel_run),
+        RouteName::ReadTaskRunEvents => on(filter, events::read_run_events),
+        RouteName::AppendTaskRunEvents => on(filter, events::append_events),
         RouteName::CreateRun => on(filter, runs::create_run),
         RouteName::ListRuns => on(filter, runs::list_runs),
         RouteName::GetRun => on(filter, runs::get_run),
@@ -144,7 +143,7 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
         RouteName::PruneRun => on(filter, retention::prune_run),
         RouteName::Prune => on(filter, retention::prune),
         RouteName::ReadRunEvents => on(filter, events::read_run_events),
-        RouteName::AppendRunEvents => on(filter, events::append_run_events),
+        RouteName::AppendRunEvents => on(filter, events::append_events),
         RouteName::ImportRun => on(filter, import::import_run),
         RouteName::ReadFeed => on(filter, events::read_feed),
         RouteName::StreamFeed => on(filter, events::stream_feed),

@@ -142,7 +142,10 @@ impl Session {
             Ok(connected) => connected.map_err(|error| QueryError::of(&context, &error).into_fault())?,
             Err(_) => return Err(QueryError::timed_out(&context, 2 * limits::CONNECT_WAIT).into_fault()),
         };
-        Ok(Session { client, prepared: Mutex::default(), driver: driver.abort_handle() })
+        let session = Session { client, prepared: Mutex::default(), driver: driver.abort_handle() };
+        // Compiling a statement takes longer than each of these statements does.
+        session.execute(&context, "SET jit = off").await.map_err(QueryError::into_fault)?;
+        Ok(session)
     }
 
     /// Executes a statement, which is prepared the first time.

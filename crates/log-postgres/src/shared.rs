@@ -39,7 +39,9 @@ const TABLES: &str = "
         records bigint NOT NULL DEFAULT 0,
         bytes bigint NOT NULL DEFAULT 0,
         -- Positions before this one have a partition.
-        covered_to bigint NOT NULL DEFAULT 0
+        covered_to bigint NOT NULL DEFAULT 0,
+        -- The last position that an owner had acknowledged when it found that the database ends before it.
+        lost_after bigint
     ) WITH (fillfactor = 50);
     INSERT INTO recount.notes (key, value) VALUES ('version', '1');
 ";
@@ -187,7 +189,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
     // Not this node: its lease may only be late, and it has stores.
     let expire: Arc<str> = "DELETE FROM recount.nodes WHERE until < clock_timestamp() AND node <> $1".into();
     let take: Arc<str> = "UPDATE recount.stores SET epoch = epoch + 1, node = $2
-         WHERE name = $1 AND (node IS NULL OR node = $2)
+         WHERE name = $1 AND (node IS NULL OR node = $2) AND lost_after IS NULL
          RETURNING epoch, group_number, last_position, last_stream, version, covered_to"
         .into();
     let owner: Arc<str> =
@@ -208,7 +210,10 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
             });
         }
         let found = session.query(&context, &owner, &[&name]).await.map_err(QueryError::into_fault)?;
-        let Some(row) = found.first() else { continue };
+        let Some(row) = found.first().filter(|row| row.get::<_, &str>(0) != node) else {
+            check_loss(session, name).await?;
+            continue;
+        };
         let (holder, address, until): (String, String, i64) = (row.get(0), row.get(1), row.get(2));
         // One renewal may be the last of a node that got no response to it.
         let renewals = match &seen {
@@ -234,6 +239,31 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
         let left = Duration::from_millis(row.get::<_, i64>(3).max(10).cast_unsigned());
         tokio::time::sleep(left.min(limits::LEASE_LOOK_EVERY)).await;
     }
+}
+
+/// Refuses a store that lost acknowledged events.
+async fn check_loss(session: &Session, name: &str) -> Result<(), Fault> {
+    let sql: Arc<str> =
+        "SELECT lost_after, last_position FROM recount.stores WHERE name = $1 AND lost_after IS NOT NULL"
+            .into();
+    let found = session.query("looking for a loss", &sql, &[&name]).await.map_err(QueryError::into_fault)?;
+    match found.first() {
+        None => Ok(()),
+        Some(row) => {
+            Err(loss(name, row.get::<_, i64>(0).cast_unsigned(), row.get::<_, i64>(1).cast_unsigned()))
+        }
+    }
+}
+
+/// The database ends before what an owner has acknowledged.
+pub(crate) fn loss(name: &str, acknowledged: u64, last: u64) -> Fault {
+    let message = format!(
+        "the database has lost acknowledged events of store {name:?}: they were acknowledged up to position {acknowledged}, \
+         and it ends at {last}; it was probably switched to a standby that did not have them. Switch back to a server that \
+         has them, or give them up with UPDATE recount.stores SET last_position = lost_after, lost_after = NULL WHERE name \
+         = '{name}'"
+    );
+    Fault::new(FaultKind::Corrupt, Retry::Never, message)
 }
 
 /// The nodes and stores of a database.

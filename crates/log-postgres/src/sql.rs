@@ -14,6 +14,7 @@ pub(crate) struct Sql {
     /// commit it later.
     pub(crate) skip: Arc<str>,
     pub(crate) counters: Arc<str>,
+    pub(crate) note_loss: Arc<str>,
     pub(crate) give_back: Arc<str>,
     pub(crate) streams_by_name: Arc<str>,
     pub(crate) stream_names: Arc<str>,
@@ -121,6 +122,7 @@ impl Sql {
                    RETURNING epoch, group_number, last_position, last_stream"
                 .into(),
             counters: counters.into(),
+            note_loss: "UPDATE recount.stores SET lost_after = $3::bigint WHERE name = $1 AND epoch = $2".into(),
             give_back: "UPDATE recount.stores SET node = NULL WHERE name = $1 AND epoch = $2".into(),
             streams_by_name: fill(
                 "SELECT wanted.place, streams.id, streams.first_position, streams.first_sequence, streams.start,

@@ -23,6 +23,7 @@ use crate::core::Core;
 use crate::fault::{QueryError, corrupt, fenced, stopped};
 use crate::group::{Counters, Group, Known, Removal, RowName, row_sum};
 use crate::queue::{Job, Task};
+use crate::shared::loss;
 use crate::streams::{StreamState, number, record_sum};
 use crate::{limits, schema};
 
@@ -327,7 +328,7 @@ impl Writer {
     async fn mismatch(&self, session: &Arc<Session>) -> Outcome {
         let name = self.core.name();
         match session.query("reading the counters", &self.core.sql.counters, &[&name]).await {
-            Ok(rows) => self.ended(rows.first().map(Counters::of_row)),
+            Ok(rows) => self.ended(rows.first().map(Counters::of_row)).await,
             Err(error) => Outcome::Refused(self.fault_on(session, error).await),
         }
     }
@@ -346,7 +347,7 @@ impl Writer {
         let patience = recount_world::moment() + limits::OUTAGE_WAIT;
         loop {
             match self.skip().await {
-                Ok(found) => return self.outcome(group, found, lost),
+                Ok(found) => return self.outcome(group, found, lost).await,
                 Err(_) if recount_world::moment() > patience => {
                     let message = format!(
                         "{}; the append may have been committed: read the stream to find out",
@@ -373,7 +374,7 @@ impl Writer {
     }
 
     /// Judges a group by the counters as they are committed now.
-    fn outcome(&mut self, group: &Group, found: Option<Counters>, lost: Fault) -> Outcome {
+    async fn outcome(&mut self, group: &Group, found: Option<Counters>, lost: Fault) -> Outcome {
         let skipped = Counters { group_number: self.counters.group_number + 2, ..self.counters };
         match found {
             Some(found) if found == group.counters => {
@@ -394,21 +395,27 @@ impl Writer {
                 );
                 Outcome::Ended(Fault::new(FaultKind::Io, Retry::Maybe, message))
             }
-            found => self.ended(found),
+            found => self.ended(found).await,
         }
     }
 
     /// Why this writer cannot go on: its view of the counters is not that of the database.
-    fn ended(&self, found: Option<Counters>) -> Outcome {
+    async fn ended(&self, found: Option<Counters>) -> Outcome {
         let name = self.core.name();
         let fault = match found {
             Some(found) if found.epoch != self.counters.epoch => fenced(name),
-            Some(found) if found.group_number < self.counters.group_number => corrupt(format!(
-                "the database has lost acknowledged events of store {name:?}: they were acknowledged up to position {}, \
-                 and it ends at {}; it was probably switched to a standby that did not have them. Switch back, or start \
-                 this node again to go on without them",
-                self.counters.last_position, found.last_position
-            )),
+            Some(found) if found.group_number < self.counters.group_number => {
+                let acknowledged = self.counters.last_position;
+                let (epoch, until) = (self.counters.epoch, number(acknowledged));
+                let context = "noting a loss";
+                let noted =
+                    self.link.query(context, &self.core.sql.note_loss, &[&name, &epoch, &until]).await;
+                if let Err(error) = noted {
+                    let fault = error.into_fault();
+                    tracing::error!(%fault, "another node may take the store over without these events");
+                }
+                loss(name, acknowledged, found.last_position)
+            }
             Some(_) => corrupt(format!("another program changed the counters of store {name:?}")),
             None => corrupt(format!("store {name:?} is missing from the table of stores")),
         };

@@ -143,6 +143,11 @@ pub(crate) fn check_version() -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Io, Retry::Never, message))
 }
 
+/// Executes a statement, which is parsed once for each connection.
+pub(crate) fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

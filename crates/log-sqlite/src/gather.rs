@@ -328,16 +328,9 @@ fn absorbed(connection: &Connection, stream: i64, new_bytes: u64) -> rusqlite::R
     Ok(absorbed.map(|(chunk, _)| chunk).collect())
 }
 
-/// Packs the new records of one stream into chunks, step by step.
-fn pieces_of(
-    connection: &Connection,
-    key: &StreamKey,
-    tail: StreamTail,
-    new: &[&WindowRecord],
-    joined: &[Vec<u8>],
-) -> Result<Vec<SealedPiece>, Fault> {
-    let context = format!("sealing records of stream {key}");
-    let mut new_bytes = 0;
+/// The bytes of new records, which must follow the tail of their stream without a gap.
+fn contiguous_bytes(key: &StreamKey, tail: &StreamTail, new: &[&WindowRecord]) -> Result<u64, Fault> {
+    let mut bytes = 0;
     for (record, expected) in new.iter().zip(tail.next_sequence..) {
         if record.sequence != expected {
             let (sequence, position) = (record.sequence, record.position);
@@ -345,13 +338,23 @@ fn pieces_of(
                 "stream {key} has sequence {sequence} at position {position}, expected sequence {expected}"
             )));
         }
-        new_bytes += record.range.len() as u64;
+        bytes += record.range.len() as u64;
     }
-    // Newest first.
+    Ok(bytes)
+}
+
+/// The chunks that are written again together with what follows, newest first, and their rows.
+fn taken_chunks(
+    connection: &Connection,
+    key: &StreamKey,
+    tail: &StreamTail,
+    new_bytes: u64,
+) -> Result<(Vec<TakenChunk>, Vec<i64>), Fault> {
+    let context = format!("sealing records of stream {key}");
     let mut replaced = absorbed(connection, tail.id, new_bytes).context(&context)?;
     let mut taken: Vec<TakenChunk> = Vec::with_capacity(replaced.len());
     for chunk in &replaced {
-        let read = layout::chunk_at(connection, &tail, *chunk, |chunk| {
+        let read = layout::chunk_at(connection, tail, *chunk, |chunk| {
             let records = chunk.records().map(|(_, position, bytes)| (position, bytes.to_vec()));
             let records = records.collect();
             Ok(TakenChunk { first_sequence: chunk.first_sequence, start: chunk.start, records })
@@ -364,6 +367,19 @@ fn pieces_of(
         }
     }
     replaced.truncate(taken.len());
+    Ok((taken, replaced))
+}
+
+/// Packs the new records of one stream into chunks, step by step.
+fn pieces_of(
+    connection: &Connection,
+    key: &StreamKey,
+    tail: StreamTail,
+    new: &[&WindowRecord],
+    joined: &[Vec<u8>],
+) -> Result<Vec<SealedPiece>, Fault> {
+    let new_bytes = contiguous_bytes(key, &tail, new)?;
+    let (taken, replaced) = taken_chunks(connection, key, &tail, new_bytes)?;
     let (first, start) =
         taken.last().map_or((tail.next_sequence, tail.head), |old| (old.first_sequence, old.start));
     let old = taken.iter().rev().flat_map(|old| &old.records);

@@ -212,18 +212,7 @@ impl<'c> Group<'c> {
 
     /// The current tail of a stream; without a number if it does not exist.
     fn known(&mut self, key: &StreamKey) -> Result<KnownTail, Fault> {
-        if let Some(known) = self.tails.get(key) {
-            return Ok(known);
-        }
-        let known = match self.shared.hot.known(key) {
-            Some(known) => known,
-            // A new stream gets its number with its first record.
-            None => layout::stream_tail(self.connection, key)
-                .context(&format!("reading the tail of stream {key}"))?
-                .map_or_else(KnownTail::default, |tail| tail.known()),
-        };
-        self.tails.put(key, known);
-        Ok(known)
+        self.tails.find(self.connection, self.shared.hot, key)
     }
 
     fn remove_from_stream(

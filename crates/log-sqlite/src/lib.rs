@@ -15,7 +15,7 @@
 //! process at a time can lock it. Before SQLite opens the database, its end is compared with what was acknowledged
 //! (`loss.rs`). The writer takes everything that is queued, checks each append before it writes anything of
 //! it, commits all of them at once and answers after the sync. Appends gather while a sync is in flight; only
-//! under many concurrent appends the writer waits a little for more of them (`group_commit.rs`).
+//! under many concurrent appends the writer waits a little for more of them (`writer_queue.rs`).
 //!
 //! A commit is one row with its records in order, of any streams (*hot*). An index in memory, rebuilt at open, has the
 //! streams of hot records. Later the oldest of these rows are split
@@ -38,7 +38,6 @@ mod fault;
 mod folder;
 mod gather;
 mod group;
-mod group_commit;
 mod high_water;
 mod hot;
 mod layout;

@@ -86,7 +86,7 @@ pub const OPEN_CHECK_BYTES_MAX: u64 = 64 << 20;
 pub const WRITER_NICENESS: i32 = -10;
 
 /// The writer starts a commit when the queue has this fraction of the estimated number of concurrent appends.
-/// (`group_commit.rs`, `docs/decisions/0022`)
+/// (`writer_queue.rs`, `docs/decisions/0022`)
 pub const GROUP_WAIT_DIVISOR: usize = 3;
 
 /// The writer waits for them no longer than so many commits take.

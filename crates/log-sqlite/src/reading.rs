@@ -18,6 +18,7 @@ use recount_log::{
 use rusqlite::Connection;
 
 pub(crate) use self::feed::feed;
+use crate::connection::execute;
 use crate::fault::{FaultContext as _, corrupt, with_damage};
 use crate::hot::{Hot, Part};
 use crate::layout::{self, StoredChunk, StreamTail};
@@ -56,10 +57,6 @@ pub(crate) fn rows(
         }
         Err(error) => Err(error).context(&context()),
     }
-}
-
-fn execute(connection: &Connection, word: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(word)?.execute([]).map(drop)
 }
 
 impl std::ops::Deref for Snapshot<'_> {
@@ -164,7 +161,7 @@ trait RecordSink {
     /// Whether a page may end before its bound where the next chunk does not fit.
     const ENDS_WITH_CHUNKS: bool;
 
-    /// So many bytes are with_damage to come.
+    /// So many bytes are still to come.
     fn reserve(&mut self, bytes: usize, records: usize);
 
     fn take(&mut self, position: u64, sequence: u64, bytes: &[u8]);

@@ -3,9 +3,12 @@
 //!
 //! A group's changes are written here at once; if it is not committed, they are dropped.
 
-use recount_log::StreamKey;
+use recount_log::{Fault, StreamKey};
+use rusqlite::Connection;
 
-use crate::layout::KnownTail;
+use crate::fault::FaultContext as _;
+use crate::hot::Hot;
+use crate::layout::{self, KnownTail};
 use crate::quick::QuickMap;
 
 /// Caches the tails of at most `max` streams.
@@ -20,7 +23,28 @@ impl Tails {
         Tails { young: QuickMap::default(), old: QuickMap::default(), max }
     }
 
-    pub(crate) fn get(&mut self, key: &StreamKey) -> Option<KnownTail> {
+    /// The tail of a stream, which is read if it is not cached; without a number if the stream does not exist.
+    pub(crate) fn find(
+        &mut self,
+        connection: &Connection,
+        hot: &Hot,
+        key: &StreamKey,
+    ) -> Result<KnownTail, Fault> {
+        if let Some(known) = self.get(key) {
+            return Ok(known);
+        }
+        let known = match hot.known(key) {
+            Some(known) => known,
+            // A new stream gets its number with its first record.
+            None => layout::stream_tail(connection, key)
+                .context(&format!("reading the tail of stream {key}"))?
+                .map_or_else(KnownTail::default, |tail| tail.known()),
+        };
+        self.put(key, known);
+        Ok(known)
+    }
+
+    fn get(&mut self, key: &StreamKey) -> Option<KnownTail> {
         if let Some(known) = self.young.get(key) {
             return Some(*known);
         }

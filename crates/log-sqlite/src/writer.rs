@@ -8,14 +8,13 @@
 //!   queue empty for a while         ─▶ begin ─▶ write changed rows to their table ─▶ commit
 //! ```
 //!
-//! Under many concurrent appends it waits a little for more of them ([`crate::group_commit`]).
+//! Under many concurrent appends it waits a little for more of them ([`GroupCommitPolicy`]).
 //! Another thread prepares sealing, and the writer seals in small transactions: when the queue is empty and the oldest
 //! group is old enough, between commits when much is hot, and before a commit when the hot part is too large.
 //!
 //! After a failure with an unknown outcome the writer drops its cache and reads it again, so that service resumes by
 //! itself when the cause ends. It must not know the tables.
 
-mod commit;
 mod sealing;
 
 use std::collections::VecDeque;
@@ -25,20 +24,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use recount_log::limits::{GROUP_APPENDS_MAX, GROUP_BYTES_MAX};
-use recount_log::{Append, AppendError, Fault, FaultKind, Meters, Observer, RowRepair, StreamKey};
+use recount_log::{Append, AppendError, Fault, FaultKind, Meters, Observer, Retry, RowRepair};
 use recount_world::moment;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::commit::{execute, rolled_back, settle, watch_wal};
 use self::sealing::{SealStep, Sealing};
 use crate::changes::{self, ChangeJournal};
 use crate::checkpoint::Checkpoints;
-use crate::connection::{DatabaseFile, Role};
+use crate::connection::{DatabaseFile, Role, execute};
 use crate::fault::{FaultContext as _, no_space};
 use crate::group::{self, CommitProof, Group, GroupOutcome};
-use crate::group_commit::GroupCommitPolicy;
 use crate::high_water::HighWater;
 use crate::hot::Hot;
 use crate::layout;
@@ -48,11 +45,9 @@ use crate::options::SqliteOptions;
 use crate::pending_rows::{PendingRows, RowStates};
 use crate::reserve::Reserve;
 use crate::rows;
-use crate::seal;
-use crate::seal_plan::{NextStep, WaitMode};
 use crate::sealer::SealRequest;
 use crate::tails::Tails;
-use crate::writer_queue::{TakeResult, WriterQueue};
+use crate::writer_queue::{GroupCommitPolicy, TakeResult, WriterQueue};
 
 /// A task of the writer.
 pub(crate) enum Task {
@@ -266,27 +261,6 @@ impl Writer {
         }
     }
 
-    /// How long until records are old enough to be sealed; `None` when nothing is hot.
-    fn until_due(&mut self) -> Option<Duration> {
-        let backlog = self.shared.hot.backlog();
-        let oldest = backlog.oldest?;
-        let now = moment();
-        if let Some(wait) = self.sealing.not_before.map(|then| then.saturating_duration_since(now))
-            && !wait.is_zero()
-        {
-            return Some(wait);
-        }
-        if backlog.first_position <= self.sealing.due {
-            return Some(Duration::ZERO);
-        }
-        let wait = (oldest + self.sealing.age).saturating_duration_since(now);
-        if wait.is_zero() {
-            // Everything hot is sealed with the oldest, so that pieces of one run become larger.
-            self.sealing.due = backlog.last_position;
-        }
-        Some(wait)
-    }
-
     /// The longest prefix of the queue that fits into one group; at least one append.
     fn take(&self, first: Job, waiting: &mut VecDeque<Task>) -> Vec<Job> {
         let mut bytes = first.bytes.max(1);
@@ -444,9 +418,9 @@ impl Writer {
         }
         let repaired = self.transact(|writer, connection| {
             for row in &repair.rows {
+                let known = writer.tails.find(connection, &writer.shared.hot, &row.stream)?;
                 // An erasure moves no tail, and its rows must not be written again.
-                let moved = writer.tail(connection, &row.stream)? != row.expected_tail;
-                if moved || writer.is_erased(connection, &row.stream)? {
+                if known.next_sequence != row.expected_tail || known.erased {
                     return Ok((None, CommitProof::Nothing));
                 }
             }
@@ -466,103 +440,6 @@ impl Writer {
         self.shared.pending_rows.publish(&mut RowStates::default(), true, moment());
         self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
         Ok(true)
-    }
-
-    /// Whether a stream is erased in the committed state.
-    fn is_erased(&mut self, connection: &Connection, key: &StreamKey) -> Result<bool, Fault> {
-        if let Some(known) = self.tails.get(key).or_else(|| self.shared.hot.known(key)) {
-            return Ok(known.erased);
-        }
-        let stored =
-            layout::stream_tail(connection, key).context(&format!("reading the tail of stream {key}"))?;
-        Ok(stored.is_some_and(|tail| tail.erased))
-    }
-
-    /// The end of a stream in the committed state.
-    fn tail(&mut self, connection: &Connection, key: &StreamKey) -> Result<u64, Fault> {
-        if let Some(known) = self.tails.get(key).or_else(|| self.shared.hot.known(key)) {
-            return Ok(known.next_sequence);
-        }
-        let tail =
-            layout::stream_tail(connection, key).context(&format!("reading the tail of stream {key}"))?;
-        Ok(tail.map_or(0, |tail| tail.next_sequence))
-    }
-
-    // ---- sealing ----
-
-    /// Seals until the next group fits.
-    fn seal_for_space(&mut self) -> Result<(), Fault> {
-        while self.sealing.is_too_much(self.shared.hot.backlog().totals) {
-            if self.seal_some(u64::MAX, WaitMode::ForSpace)? == SealStep::Nothing {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Seals as much as was appended, when much is hot.
-    fn keep_level(&mut self) {
-        let waits = self.sealing.not_before.is_some_and(|then| moment() < then);
-        if self.sealing.lags() && !waits {
-            self.seal_or_wait(u64::MAX);
-        }
-    }
-
-    /// Runs a step of sealing, if it is ready.
-    fn seal_or_wait(&mut self, last_position: u64) -> SealStep {
-        if self.shared.reserve.is_spent() {
-            self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
-            return SealStep::Nothing;
-        }
-        self.seal_some(last_position, WaitMode::None).unwrap_or_else(|fault| {
-            tracing::warn!(%fault, "sealing failed; retrying later");
-            self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
-            SealStep::Nothing
-        })
-    }
-
-    fn seal_all(&mut self) -> Result<(), Fault> {
-        let last = self.shared.hot.backlog().last_position;
-        while self.seal_some(last, WaitMode::All)? != SealStep::Nothing {}
-        Ok(())
-    }
-
-    /// One sealing transaction.
-    fn seal_some(&mut self, last_position: u64, mode: WaitMode) -> Result<SealStep, Fault> {
-        if self.known.is_none() {
-            // The hot part must be loaded first.
-            self.transact(|_, _| Ok(((), CommitProof::Nothing)))?;
-        }
-        let backlog = self.shared.hot.backlog();
-        let work = match self.sealing.plan.next(&backlog, last_position, mode)? {
-            NextStep::SealWork(work) => work,
-            NextStep::NotReady => return Ok(SealStep::NotReady),
-            NextStep::Nothing => return Ok(SealStep::Nothing),
-        };
-        let known = self.known;
-        let sealed = self.transact(|writer, connection| {
-            if writer.known != known {
-                // Another program changed the database, so prepared chunks may not fit.
-                return Ok((None, CommitProof::Nothing));
-            }
-            // Groups first, so that their freed pages are reused at once.
-            seal::remove_groups(connection, &work.units)?;
-            let new = seal::write_chunks(connection, &work.pieces)?;
-            let count = layout::raise_fence(connection).context("updating the fence")?;
-            Ok((Some(new), CommitProof::Fence(count)))
-        });
-        let Some(new) = sealed.inspect_err(|_| self.sealing.plan.reset())? else {
-            self.sealing.plan.reset();
-            return Ok(SealStep::Done);
-        };
-        self.sealing.not_before = None;
-        self.sealing.come_in.less(new);
-        self.shared.hot.add_sealed(new);
-        for unit in &work.units {
-            self.shared.hot.remove_groups(unit.last_position, &unit.streams);
-        }
-        self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
-        Ok(SealStep::Done)
     }
 
     // ---- transactions ----
@@ -629,6 +506,57 @@ impl Writer {
         self.known = Some(version);
         Ok(())
     }
+}
+
+/// Finds out the outcome of a failed commit. `Ok`: it was committed after all, and is durable. `Err`: it was not; the
+/// message shows a remaining uncertainty.
+///
+/// SQLite undoes a failed commit for every reader, but its pages may be in the file, complete though not counted; after
+/// a power cut the next start could find them. A further commit overwrites them, and its sync is the proof.
+fn settle(connection: &Connection, error: &rusqlite::Error, proof: &CommitProof) -> Result<(), Fault> {
+    let mut fault = crate::fault::of_sqlite("committing", error);
+    let sound = rolled_back(connection);
+    let landed = sound && proof.holds(connection).unwrap_or(false);
+    let buried = sound && overwrite_failed_commit(connection).is_ok();
+    if landed && buried {
+        tracing::warn!(%error, "a commit was reported as failed but is durable");
+        return Ok(());
+    }
+    // A write that failed means that the end of the commit was never in the file.
+    let unwritten = matches!(error, rusqlite::Error::SqliteFailure(failure, _)
+        if failure.code == ErrorCode::DiskFull || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE);
+    if !buried && !unwritten {
+        fault.message +=
+            "; if the machine stops before the next append succeeds, this append may still take effect";
+        fault.retry = Retry::Maybe;
+    }
+    Err(fault)
+}
+
+fn overwrite_failed_commit(connection: &Connection) -> rusqlite::Result<()> {
+    execute(connection, "BEGIN IMMEDIATE")?;
+    layout::raise_fence(connection)?;
+    execute(connection, "COMMIT")
+}
+
+/// Rolls back an open transaction. `false`: the connection must not be used again.
+fn rolled_back(connection: &Connection) -> bool {
+    if !connection.is_autocommit()
+        && let Err(error) = execute(connection, "ROLLBACK")
+    {
+        tracing::warn!(%error, "a rollback failed");
+    }
+    connection.is_autocommit()
+}
+
+/// Makes SQLite report, after each commit, how many pages the write-ahead log holds.
+fn watch_wal(connection: &mut Connection, pages: &Arc<AtomicU32>) -> Result<(), Fault> {
+    let pages = pages.clone();
+    let note = move |_: &mut rusqlite::hooks::Wal, count| {
+        pages.store(u32::try_from(count).unwrap_or(0), Ordering::Relaxed);
+        Ok(())
+    };
+    connection.wal_hook(Some(note)).context("watching the write-ahead log")
 }
 
 /// Copies the write-ahead log into the database file and closes it, so that the file alone is the whole store.

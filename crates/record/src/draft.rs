@@ -16,11 +16,6 @@ impl Draft {
     pub(crate) fn new(kind: impl Into<Cow<'static, str>>, data: Map<String, Value>) -> Self {
         Draft { kind: kind.into(), data: Value::Object(data) }
     }
-
-    /// As an element of `events` of a batch.
-    pub fn to_wire(&self) -> Value {
-        serde_json::json!({ "type": self.kind, "data": self.data })
-    }
 }
 
 /// An object made of fields; those without a value are left out.

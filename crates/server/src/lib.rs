@@ -26,6 +26,7 @@ mod listen;
 mod listeners;
 mod logging;
 mod metrics;
+pub mod migrate;
 mod peer;
 mod redaction;
 mod removals;

@@ -62,6 +62,9 @@ pub const VERIFY_PAGE_EVENTS: usize = 1000;
 /// Bytes read at a time when a store is verified or exported.
 pub const VERIFY_PAGE_BYTES: usize = 1 << 20;
 
+/// Appends that a migration to a database has in progress; it waits before it sends a further one.
+pub const MIGRATE_APPENDS_MAX: usize = 1000;
+
 /// Threads that serve requests, at most.
 pub const SERVING_THREADS_MAX: usize = 8;
 

@@ -119,10 +119,15 @@ impl Stores {
                 opened => break opened.map_err(|fault| StartError::failed(fault.to_string()))?,
             }
         };
+        self.note_database();
+        Ok(store)
+    }
+
+    /// Notes in the data folder that a database has its stores.
+    pub(crate) fn note_database(&self) {
         if let Some(url) = self.database() {
             note::write(&self.data, url);
         }
-        Ok(store)
     }
 
     /// The names of all stores, when they are taken into use. An incomplete backup is refused. Blocks.

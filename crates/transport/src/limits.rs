@@ -8,9 +8,6 @@ pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// How long a reader is asked to wait before it reconnects, in milliseconds.
 pub const RETRY_MS: u64 = 1_000;
 
-/// Bytes of ready frames that go into one write; what is left goes into the next.
-pub const MERGED_WRITE_BYTES_MAX: usize = 64 * 1024;
-
 /// How long a peer may leave a write without taking a byte; then its connection fails.
 pub const WRITE_STALL: Duration = Duration::from_secs(30);
 

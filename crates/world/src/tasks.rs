@@ -89,6 +89,17 @@ impl Tasks {
         self.spawn_boxed(Box::pin(body(self.shutdown_signal(kind))), guard);
     }
 
+    /// Starts a task that is dropped when the shutdown of its kind is requested.
+    pub fn spawn_until_shutdown(&self, kind: Kind, work: impl Future<Output = ()> + Send + 'static) {
+        self.spawn(kind, |mut shutdown| async move {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => {}
+                () = work => {}
+            }
+        });
+    }
+
     /// Boxed, so that the runtime's code for tasks is compiled once and not for each future.
     #[expect(clippy::disallowed_methods, reason = "the only place that spawns tasks")]
     fn spawn_boxed(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>, guard: AliveGuard) {

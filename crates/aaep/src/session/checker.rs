@@ -280,13 +280,16 @@ impl Checker {
 
     /// Tracks an event; returns the hash of its session id if it ends the session.
     fn event(&mut self, line: usize, event: &Reading<'_>) -> Option<u64> {
+        let id = event.text(Field::EventId);
+        if id.as_deref().is_some_and(|id| self.is_repeated(event, id)) {
+            return None;
+        }
         let invalid_replies = self.invalid_replies;
         let Checker {
             options,
             findings,
             open,
             ended,
-            event_ids,
             tokens,
             unmatched_replies,
             presumed,
@@ -296,20 +299,6 @@ impl Checker {
         } = self;
         let seed = options.seed;
         let text = event.doc().text();
-        let id = event.text(Field::EventId);
-        if let Some(id) = &id {
-            let content = hash_text(seed, event.node().raw().as_bytes());
-            if let Some(known) = event_ids.keep(hash_text(seed, id.as_bytes()), content) {
-                let node = event.get(Field::EventId);
-                let path = || "event_id".to_owned();
-                let message = || format!("`{}` appeared before", rule::quote(id));
-                if known == content {
-                    findings.add(&rule::DELIVERED_TWICE, text, node, path, message);
-                    return None;
-                }
-                findings.add(&rule::EVENT_ID_REUSED, text, node, path, message);
-            }
-        }
         handshakes.check_event(event, findings);
         let session = event.text(Field::SessionId)?;
         let key = hash_text(seed, session.as_bytes());
@@ -383,6 +372,18 @@ impl Checker {
             findings.add(&rule::LIMIT_SESSIONS, text, Some(event.node()), String::new, message);
         }
         event.kind().filter(|kind| kind.is_terminal()).map(|_| key)
+    }
+
+    /// Whether an event was delivered before. An event with the same id and another content is not.
+    fn is_repeated(&mut self, event: &Reading<'_>, id: &str) -> bool {
+        let seed = self.options.seed;
+        let content = hash_text(seed, event.node().raw().as_bytes());
+        let Some(known) = self.event_ids.keep(hash_text(seed, id.as_bytes()), content) else { return false };
+        let rule = if known == content { &rule::DELIVERED_TWICE } else { &rule::EVENT_ID_REUSED };
+        let path = || "event_id".to_owned();
+        let message = || format!("`{}` appeared before", rule::quote(id));
+        self.findings.add(rule, event.doc().text(), event.get(Field::EventId), path, message);
+        known == content
     }
 }
 

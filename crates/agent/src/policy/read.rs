@@ -157,39 +157,7 @@ impl Rule {
         }
         let command_prefix =
             command_prefix.map(|prefix| prefix.split_whitespace().map(str::to_owned).collect());
-        if let Some(seconds) = written.timeout_seconds
-            && !(1..=APPROVAL_TIMEOUT_SECONDS_MAX).contains(&seconds)
-        {
-            let most = APPROVAL_TIMEOUT_SECONDS_MAX;
-            return Err(format!("`timeout_seconds` is {seconds}; it must be 1 to {most}"));
-        }
-        let (risk, reversibility) = (
-            written.risk.unwrap_or(RiskLevel::Low),
-            written.reversibility.unwrap_or(Reversibility::Reversible),
-        );
-        let because =
-            if risk == RiskLevel::High { "`risk = \"high\"`" } else { "`reversibility = \"irreversible\"`" };
-        if is_grave(risk, reversibility) {
-            if written.action == Action::Allow {
-                return Err(format!(
-                    "`action` is `allow` with {because}; such calls always need approval; use `ask` or \
-                     `block`"
-                ));
-            }
-            if written.default_decision == Some(DefaultDecision::Approve) {
-                return Err(format!(
-                    "`default_decision` is `approve` with {because}; such calls are never approved by a \
-                     timeout; use `reject`"
-                ));
-            }
-        }
-        if written.action == Action::Allow
-            && (written.default_decision.is_some() || written.timeout_seconds.is_some())
-        {
-            let key = if written.default_decision.is_some() { "default_decision" } else { "timeout_seconds" };
-            return Err(format!("`{key}` has no effect with `action = \"allow\"`; remove it"));
-        }
-        Ok(Rule {
+        let rule = Rule {
             id,
             tool,
             path,
@@ -203,6 +171,42 @@ impl Rule {
             default_decision: written.default_decision,
             reason,
             recorded: written.recorded,
-        })
+        };
+        rule.check_decision()?;
+        Ok(rule)
+    }
+
+    /// Checks who decides: some calls are never allowed without an approval, nor approved by a timeout.
+    fn check_decision(&self) -> Result<(), String> {
+        if let Some(seconds) = self.timeout_seconds
+            && !(1..=APPROVAL_TIMEOUT_SECONDS_MAX).contains(&seconds)
+        {
+            let most = APPROVAL_TIMEOUT_SECONDS_MAX;
+            return Err(format!("`timeout_seconds` is {seconds}; it must be 1 to {most}"));
+        }
+        let (risk, reversibility) =
+            (self.risk.unwrap_or(RiskLevel::Low), self.reversibility.unwrap_or(Reversibility::Reversible));
+        let because =
+            if risk == RiskLevel::High { "`risk = \"high\"`" } else { "`reversibility = \"irreversible\"`" };
+        if is_grave(risk, reversibility) {
+            if self.action == Action::Allow {
+                return Err(format!(
+                    "`action` is `allow` with {because}; such calls always need approval; use `ask` or \
+                     `block`"
+                ));
+            }
+            if self.default_decision == Some(DefaultDecision::Approve) {
+                return Err(format!(
+                    "`default_decision` is `approve` with {because}; such calls are never approved by a \
+                     timeout; use `reject`"
+                ));
+            }
+        }
+        if self.action == Action::Allow && (self.default_decision.is_some() || self.timeout_seconds.is_some())
+        {
+            let key = if self.default_decision.is_some() { "default_decision" } else { "timeout_seconds" };
+            return Err(format!("`{key}` has no effect with `action = \"allow\"`; remove it"));
+        }
+        Ok(())
     }
 }

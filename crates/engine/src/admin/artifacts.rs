@@ -89,9 +89,7 @@ impl AdminHandle {
             let message = format!("{run}, which created artifact {id}, is pinned; unpin the run first");
             return Err(Error::rejected(Code::ArtifactPinned, message));
         }
-        let Some(creator) = self.catalogue().run(run).await? else {
-            return Err(self.catalogue().missing_run(run).await);
-        };
+        let creator = self.catalogue().existing_run(run).await?;
         if creator.ended_at.is_none() {
             let message =
                 format!("{run} is active and may need artifact {id}; delete it after the run has ended");

@@ -113,9 +113,7 @@ impl AdminHandle {
     #[boxed]
     pub async fn delete_run(&self, run: RunId, by: &str) -> Result<(), Error> {
         let _turn = self.housekeeping.lock().await;
-        let Some(row) = self.catalogue().run(run).await? else {
-            return Err(self.catalogue().missing_run(run).await);
-        };
+        let row = self.catalogue().existing_run(run).await?;
         if let Some(task) = row.task_id {
             let message = format!("{run} belongs to {task}; delete the task, which erases all its runs");
             return Err(Error::rejected(Code::RunInTask, message));
@@ -261,13 +259,8 @@ impl AdminHandle {
     /// Continues the deletions that were pending when the last process ended.
     pub(crate) fn finish_deletions(&self) {
         let admin = self.clone();
-        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = admin.finish_all() => {}
-            }
-        });
+        let tasks = &self.ground().world.tasks;
+        tasks.spawn_until_shutdown(Kind::Service, async move { admin.finish_all().await });
     }
 
     async fn finish_all(&self) {

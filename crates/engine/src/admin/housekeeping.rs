@@ -9,13 +9,8 @@ impl AdminHandle {
     /// Starts the service.
     pub(crate) fn start_blob_cleanup(&self) {
         let admin = self.clone();
-        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = admin.clean_up_blobs() => {}
-            }
-        });
+        let tasks = &self.ground().world.tasks;
+        tasks.spawn_until_shutdown(Kind::Service, async move { admin.clean_up_blobs().await });
     }
 
     async fn clean_up_blobs(&self) {

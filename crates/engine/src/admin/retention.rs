@@ -379,24 +379,17 @@ impl AdminHandle {
             return;
         }
         let admin = self.clone();
-        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
-            let sweeping = async {
-                loop {
-                    match admin.sweep(&policy).await {
-                        Ok(SweepReport { has_more: true, .. }) => continue,
-                        Ok(SweepReport { runs, events, .. }) if runs > 0 => {
-                            tracing::info!(runs, events, "pruned by retention");
-                        }
-                        Ok(_) => {}
-                        Err(error) => tracing::warn!(%error, "pruning by retention failed; retrying later"),
+        self.ground().world.tasks.spawn_until_shutdown(Kind::Service, async move {
+            loop {
+                match admin.sweep(&policy).await {
+                    Ok(SweepReport { has_more: true, .. }) => continue,
+                    Ok(SweepReport { runs, events, .. }) if runs > 0 => {
+                        tracing::info!(runs, events, "pruned by retention");
                     }
-                    tokio::time::sleep(every).await;
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!(%error, "pruning by retention failed; retrying later"),
                 }
-            };
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = sweeping => {}
+                tokio::time::sleep(every).await;
             }
         });
     }
@@ -407,9 +400,7 @@ impl AdminHandle {
         if let Some(pin) = self.catalogue().pin_of(run).await? {
             return Ok(pin);
         }
-        if self.catalogue().run(run).await?.is_none() {
-            return Err(self.catalogue().missing_run(run).await);
-        }
+        self.catalogue().existing_run(run).await?;
         let pinned_at = time::format_ms(self.ground().world.clock.now_ms());
         let by = self.write().redactor().text(by).into_owned();
         let pin = Pin { by, pinned_at };
@@ -428,9 +419,7 @@ impl AdminHandle {
     /// Removes the pin of a run. A run without a pin does not change.
     #[boxed]
     pub async fn unpin(&self, run: RunId) -> Result<(), Error> {
-        if self.catalogue().run(run).await?.is_none() {
-            return Err(self.catalogue().missing_run(run).await);
-        }
+        self.catalogue().existing_run(run).await?;
         delete_rows(self.ground().store(), vec![rows::delete(rows::PINS, run.to_string())]).await
     }
 }

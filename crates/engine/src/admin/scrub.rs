@@ -17,27 +17,20 @@ impl AdminHandle {
     /// Starts a service that scrubs until shutdown.
     pub fn start_scrubs(&self) {
         let admin = self.clone();
-        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
-            let scrubbing = async {
-                let page_read = || tokio::time::sleep(limits::SCRUB_PAGE_WAIT);
-                // There are few rows compared to events, so the rows are checked first.
-                if let Err(error) = admin.scrub_spaces(&page_read).await {
-                    tracing::warn!(
-                        %error,
-                        "the initial check of the rows failed; the scrub repeats it later"
-                    );
+        self.ground().world.tasks.spawn_until_shutdown(Kind::Service, async move {
+            let page_read = || tokio::time::sleep(limits::SCRUB_PAGE_WAIT);
+            // There are few rows compared to events, so the rows are checked first.
+            if let Err(error) = admin.scrub_spaces(&page_read).await {
+                tracing::warn!(
+                    %error,
+                    "the initial check of the rows failed; the scrub repeats it later"
+                );
+            }
+            loop {
+                tokio::time::sleep(limits::SCRUB_EVERY).await;
+                if let Err(error) = admin.scrub(page_read).await {
+                    tracing::warn!(%error, "a scrub failed; retrying later");
                 }
-                loop {
-                    tokio::time::sleep(limits::SCRUB_EVERY).await;
-                    if let Err(error) = admin.scrub(page_read).await {
-                        tracing::warn!(%error, "a scrub failed; retrying later");
-                    }
-                }
-            };
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = scrubbing => {}
             }
         });
     }

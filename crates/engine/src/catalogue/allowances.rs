@@ -1,6 +1,7 @@
 //! Allowances as rows: approvals that also apply to later calls in a run, a session or a workspace. A call finds its
 //! allowance by a keyed digest of everything that was approved. It changes nothing; see `write::allowances`.
 
+use recount_event::digest::digest_of;
 use recount_event::family::approval::AllowanceScope;
 use recount_event::{ForeignId, RunId, SessionId, TaskId};
 use recount_log::{Guard, RowPut, Store};
@@ -116,12 +117,7 @@ pub(crate) fn owner(state: &State, scope: AllowanceScope) -> Option<[String; 2]>
 }
 
 pub(crate) fn held_key(scope: AllowanceScope, owner: &[String; 2], digest: &str) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for part in [&owner[0], &owner[1], digest] {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part.as_bytes());
-    }
-    rows::tenant_key(format!("{scope}/{}", hasher.finalize().to_hex()))
+    rows::tenant_key(format!("{scope}/{}", digest_of(&[&owner[0], &owner[1], digest])))
 }
 
 pub(crate) fn run_key(run: RunId, id: &ForeignId) -> String {

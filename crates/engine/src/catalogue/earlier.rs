@@ -6,10 +6,9 @@ use recount_log::ReadResult as _;
 use recount_run::State;
 
 use crate::boxed;
-use crate::catalogue::fold::run_row;
+use crate::catalogue::fold::{RecorderFields, run_row};
 use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::prompt_rows::{self, PromptRow, Prompts};
-use crate::catalogue::recorder::RecorderFields;
 use crate::ground::{journal, rows};
 use crate::{Error, RunRow, limits};
 

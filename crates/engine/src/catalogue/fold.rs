@@ -8,12 +8,15 @@ use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, time};
 use recount_log::{Guard, RowPut};
 use recount_run::limits::BUDGET_WARNING_PCT;
 use recount_run::{PromptKind, State, Summary};
+use serde::Deserialize;
 
-use crate::RunRow;
+use crate::catalogue::artifact_rows;
 use crate::catalogue::prompt_rows::Prompts;
-use crate::catalogue::recorder::RecorderFields;
-use crate::catalogue::{artifact_rows, sealed_rows};
 use crate::ground::rows;
+use crate::{RunRow, limits};
+
+/// The event in which a recorder names its source.
+const SOURCE_EVENT: &str = "ext.recount.source";
 
 /// Folds the events of one run into catalogue rows.
 pub(crate) struct Fold {
@@ -68,7 +71,7 @@ impl Fold {
             self.is_own = queued.driver == Driver::Own;
         }
         if self.is_own {
-            sealed_rows::settled(event).into_iter().for_each(|put| self.put(put));
+            sealed_deletion(event).into_iter().for_each(|put| self.put(put));
         }
     }
 
@@ -121,42 +124,103 @@ impl Fold {
 
     /// Writes the run's own row if it has changed.
     fn run_row(&mut self, row: RunRow) {
-        if self.written_run.as_ref() != Some(&row) {
-            if self.written_run.is_none()
-                && let Some(task) = self.task
-            {
-                let key = format!("{}{}", rows::task_runs_prefix(task), self.run);
-                self.changes.push(rows::put(rows::TASK_RUNS, key, Guard::Any, &()));
-            }
-            if self.written_run.is_none()
-                && let Some(session) = self.session
-            {
-                let key = format!("{}{}", rows::session_runs_prefix(session), self.run);
-                self.changes.push(rows::put(rows::SESSION_RUNS, key, Guard::Any, &()));
-            }
-            if self.written_run.is_none()
-                && let Some(key) = successor_key(row.prior_run_id.as_deref(), self.run)
-            {
-                self.changes.push(rows::put(rows::RUN_SUCCESSORS, key, Guard::Any, &()));
-            }
-            let is_own = row.driver == Driver::Own.as_str();
-            if is_own && self.written_run.is_none() && !row.has_ended() {
-                self.changes.push(rows::put(rows::OWN_OPEN, row.id.to_string(), Guard::Any, &()));
-            }
-            let ended_now = row.has_ended() && !self.written_run.as_ref().is_some_and(RunRow::has_ended);
-            if ended_now && let Some(task) = self.task {
-                self.changes.push(rows::delete(rows::TASK_ACTIVE, task.to_string()));
-            }
-            if is_own && ended_now && self.written_run.is_some() {
-                self.changes.push(rows::delete(rows::OWN_OPEN, row.id.to_string()));
-                if let Some(session) = self.session {
-                    self.changes.push(rows::delete(rows::SESSION_ACTIVE, session.to_string()));
-                }
-            }
-            self.changes.push(rows::put(rows::RUNS, rows::tenant_key(row.id), Guard::Any, &row));
-            self.written_run = Some(row);
+        let before = self.written_run.as_ref();
+        if before == Some(&row) {
+            return;
         }
+        let is_own = row.driver == Driver::Own.as_str();
+        let run = self.run;
+        if before.is_none() {
+            let listed = [
+                (rows::TASK_RUNS, self.task.map(|task| format!("{}{run}", rows::task_runs_prefix(task)))),
+                (
+                    rows::SESSION_RUNS,
+                    self.session.map(|chat| format!("{}{run}", rows::session_runs_prefix(chat))),
+                ),
+                (rows::RUN_SUCCESSORS, successor_key(row.prior_run_id.as_deref(), run)),
+                (rows::OWN_OPEN, (is_own && !row.has_ended()).then(|| run.to_string())),
+            ];
+            let put = |(space, key): (_, Option<String>)| Some(rows::put(space, key?, Guard::Any, &()));
+            self.changes.extend(listed.into_iter().filter_map(put));
+        }
+        if row.has_ended() && !before.is_some_and(RunRow::has_ended) {
+            let was_open = is_own && before.is_some();
+            let ended = [
+                (rows::TASK_ACTIVE, self.task.map(|task| task.to_string())),
+                (rows::OWN_OPEN, was_open.then(|| run.to_string())),
+                (rows::SESSION_ACTIVE, self.session.filter(|_| was_open).map(|chat| chat.to_string())),
+            ];
+            let delete = |(space, key): (_, Option<String>)| Some(rows::delete(space, key?));
+            self.changes.extend(ended.into_iter().filter_map(delete));
+        }
+        self.changes.push(rows::put(rows::RUNS, rows::tenant_key(run), Guard::Any, &row));
+        self.written_run = Some(row);
     }
+}
+
+/// Facts of a run row that the rules do not track: the source of an external run, and the number of turns without cost.
+#[derive(Default)]
+pub(crate) struct RecorderFields {
+    pub(crate) source: Option<String>,
+    pub(crate) unpriced_turns: u64,
+    is_external: bool,
+    changed: bool,
+}
+
+/// The fields of a source event that a row shows.
+#[derive(Deserialize)]
+struct Source {
+    source: String,
+}
+
+impl RecorderFields {
+    /// Adds one event, and returns whether a fact changed.
+    pub(crate) fn event(&mut self, event: &Event) -> bool {
+        let changes = match event.payload() {
+            Payload::RunQueued(queued) => {
+                self.is_external = queued.driver == Driver::External;
+                false
+            }
+            Payload::Opaque(other)
+                if self.is_external && self.source.is_none() && &*other.type_name == SOURCE_EVENT =>
+            {
+                self.source = source(&other.data);
+                self.source.is_some()
+            }
+            Payload::TurnCompleted(turn) if turn.cost_micros_usd.is_none() => {
+                self.unpriced_turns += 1;
+                true
+            }
+            // A rebuilt catalogue does not see the pruned events.
+            Payload::GapEventsPruned(_) => {
+                self.source = None;
+                self.unpriced_turns = 0;
+                true
+            }
+            _ => false,
+        };
+        self.changed |= changes;
+        changes
+    }
+
+    /// Whether a fact changed since the last call.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+}
+
+/// Deletes the sealed original of a call that is settled, or of a patch that is closed.
+fn sealed_deletion(event: &Event) -> Option<RowPut> {
+    let id = match event.payload() {
+        Payload::ToolRefused(refused) => &refused.tool_call_id,
+        Payload::ToolCompleted(ended)
+        | Payload::ToolFailed(ended)
+        | Payload::ToolCancelled(ended)
+        | Payload::ToolTimedOut(ended) => &ended.tool_call_id,
+        Payload::ArtifactUpdated(updated) if updated.field == "status" => &updated.artifact_id,
+        _ => return None,
+    };
+    Some(rows::delete(rows::SEALED, rows::sealed_key(event.run_id, id)))
 }
 
 /// The key under which the prior run finds this run. `None` if the prior run has no valid id, as in some imports.
@@ -241,5 +305,27 @@ pub(crate) fn run_row(state: &State, summary: &Summary, recorder: &RecorderField
         pending_handoffs: pending(Some(PromptKind::Handoff)),
         first_sequence,
         only_ending_left: first_sequence > 0 && state.ending_sequence() == Some(first_sequence),
+    }
+}
+
+/// The name of a source. `None` if it is empty or too long.
+fn source(data: &str) -> Option<String> {
+    let Source { source } = serde_json::from_str(data).ok()?;
+    let fits = !source.trim().is_empty() && source.chars().count() <= limits::SOURCE_CHARS_MAX;
+    fits.then_some(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_short_text_is_a_source() {
+        let data = |name: &str| format!(r#"{{"source":"{name}","version":"2.1","shows":["text"]}}"#);
+        assert_eq!(source(&data("claude-code-hooks")).as_deref(), Some("claude-code-hooks"));
+        assert_eq!(source(&data(&"x".repeat(limits::SOURCE_CHARS_MAX))).map(|name| name.len()), Some(64));
+        for none in [data(" "), data(&"x".repeat(65)), "{}".into(), r#"{"source":1}"#.into(), "[]".into()] {
+            assert_eq!(source(&none), None, "{none}");
+        }
     }
 }

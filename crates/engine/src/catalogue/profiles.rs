@@ -143,11 +143,6 @@ impl Profile {
         self.options.iter().find(|option| option.name == name)
     }
 
-    /// Whether the agent may use a built-in tool.
-    pub fn has_tool(&self, name: &str) -> bool {
-        self.tools.iter().any(|tool| tool.name == name) || self.hidden.iter().any(|hidden| hidden == name)
-    }
-
     /// Checks a choice. The refusal names the invalid part.
     pub fn admits(&self, choice: &Choice<'_>) -> Result<(), Unacceptable> {
         for tool in choice.tools.unwrap_or_default() {

@@ -8,7 +8,26 @@ use recount_log::{ReadResult as _, RowRange, Store};
 use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{Error, ListPage, ListQuery, Narrowing, RunOwner, RunRow, limits};
+use crate::{Error, ListPage, ListQuery, Narrowing, RunRow, limits};
+
+/// The owner of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunOwner {
+    Task(TaskId),
+    Session(SessionId),
+}
+
+impl From<TaskId> for RunOwner {
+    fn from(task: TaskId) -> Self {
+        RunOwner::Task(task)
+    }
+}
+
+impl From<SessionId> for RunOwner {
+    fn from(session: SessionId) -> Self {
+        RunOwner::Session(session)
+    }
+}
 
 /// Selects runs, or tasks by their latest run. A missing field matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,6 +87,15 @@ impl CatalogueHandle {
     #[boxed]
     pub async fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
         self.row(rows::RUNS, &rows::tenant_key(run)).await
+    }
+
+    /// A run that must exist. The error names why it is missing.
+    #[boxed]
+    pub async fn existing_run(&self, run: RunId) -> Result<RunRow, Error> {
+        match self.run(run).await? {
+            Some(row) => Ok(row),
+            None => Err(self.missing_run(run).await),
+        }
     }
 
     /// The active run of a task, or the active own run of a session.

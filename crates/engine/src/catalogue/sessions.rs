@@ -24,6 +24,15 @@ impl CatalogueHandle {
         self.row(rows::SESSIONS, &rows::tenant_key(session)).await
     }
 
+    /// A session that must exist. The error names why it is missing.
+    #[boxed]
+    pub async fn existing_session(&self, session: SessionId) -> Result<SessionRow, Error> {
+        match self.session(session).await? {
+            Some(row) => Ok(row),
+            None => Err(self.missing_session(session).await),
+        }
+    }
+
     /// Sessions, newest first.
     #[boxed]
     pub async fn list_sessions(&self, query: &ListQuery) -> Result<ListPage<SessionRow>, Error> {

@@ -13,8 +13,8 @@ use recount_log::{
 
 use crate::catalogue::repair::Repairs;
 use crate::catalogue::row_cache::{AppendOutcome, Lookup, RowCache};
-use crate::ground::append::may_have_happened;
 use crate::ground::counters::Counters;
+use crate::ground::error::may_have_happened;
 use crate::limits;
 
 /// Wraps the underlying store.

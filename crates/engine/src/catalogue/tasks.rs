@@ -68,6 +68,15 @@ impl CatalogueHandle {
         self.row(rows::TASKS, &rows::tenant_key(task)).await
     }
 
+    /// A task that must exist. The error names why it is missing.
+    #[boxed]
+    pub async fn existing_task(&self, task: TaskId) -> Result<TaskRow, Error> {
+        match self.task(task).await? {
+            Some(row) => Ok(row),
+            None => Err(self.missing_task(task).await),
+        }
+    }
+
     #[boxed]
     pub async fn list_tasks(&self, query: &ListQuery) -> Result<ListPage<TaskRow>, Error> {
         self.list(rows::TASKS, &rows::tenant_key(""), query, |_: &TaskRow| String::new())
@@ -78,7 +87,7 @@ impl CatalogueHandle {
     /// The budget of a task and its current usage.
     #[boxed]
     pub async fn task_budget(&self, task: TaskId) -> Result<Budget, Error> {
-        let Some(row) = self.task(task).await? else { return Err(self.missing_task(task).await) };
+        let row = self.existing_task(task).await?;
         let latest = self.latest_run(task).await?;
         Ok(Budget::of(&row, latest.as_ref()))
     }

@@ -1,13 +1,15 @@
-//! Tombstones of erased runs, and records of deleted tasks and sessions. It erases nothing; see `admin::erase`.
+//! What was removed: tombstones of erased runs, records of deleted tasks and sessions, and the end of pruned positions.
+//! It also finds out why an item is missing: it never existed, or it was erased. It removes nothing; see `admin::erase`.
 
-use recount_event::{RunId, SessionId, TaskId};
+use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_log::{RowRange, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::table::read_row;
-use crate::ground::rows;
+use crate::ground::error::{run_erased, run_not_found, session_erased, task_erased};
+use crate::ground::{journal, rows};
 use crate::{Error, limits};
 
 /// The tombstone of an erased run.
@@ -42,6 +44,36 @@ impl CatalogueHandle {
     pub async fn tombstone(&self, run: RunId) -> Result<Option<Tombstone>, Error> {
         self.row(rows::ERASED, &rows::tenant_key(run)).await
     }
+
+    /// Why a run is missing: it never existed, or it was erased.
+    #[boxed]
+    pub async fn missing_run(&self, run: RunId) -> Error {
+        match self.ground().store().end(&journal::stream_of(run)).await {
+            Ok(Some(tail)) if tail.erased => run_erased(run),
+            Ok(_) => run_not_found(run),
+            Err(fault) => fault.into(),
+        }
+    }
+
+    /// Why a task is missing: it never existed, or it was deleted.
+    #[boxed]
+    pub async fn missing_task(&self, task: TaskId) -> Error {
+        match self.ground().store().row(rows::TASKS_ERASED, &task.to_string()).await {
+            Ok(Some(_)) => task_erased(task),
+            Ok(None) => Error::rejected(Code::TaskNotFound, format!("task {task} not found")),
+            Err(fault) => fault.into(),
+        }
+    }
+
+    /// Why a session is missing: it never existed, or it was deleted.
+    #[boxed]
+    pub async fn missing_session(&self, session: SessionId) -> Error {
+        match self.ground().store().row(rows::SESSIONS_ERASED, &session.to_string()).await {
+            Ok(Some(_)) => session_erased(session),
+            Ok(None) => Error::rejected(Code::SessionNotFound, format!("session {session} not found")),
+            Err(fault) => fault.into(),
+        }
+    }
 }
 
 /// The tombstones of a store, ordered by run id. For checks without an engine.
@@ -57,5 +89,13 @@ pub async fn tombstones(store: &dyn Store) -> Result<Vec<Tombstone>, Error> {
         for row in &page {
             found.push(read_row(rows::ERASED, &row.key, &row.value)?);
         }
+    }
+}
+
+/// The highest position that was ever pruned.
+pub(crate) async fn pruned_up_to(store: &dyn Store) -> Result<u64, Error> {
+    match store.row(rows::PRUNED, rows::PRUNED_LAST).await? {
+        Some(row) => read_row(rows::PRUNED, &row.key, &row.value),
+        None => Ok(0),
     }
 }

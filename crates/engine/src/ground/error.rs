@@ -178,3 +178,16 @@ pub(crate) fn damaged_row(space: &str, key: &str, why: impl std::fmt::Display) -
     let message = format!("the row {space}/{key} cannot be read: {why}; run `recount verify --all`");
     Failure::new(Code::StoreCorrupt, message).into()
 }
+
+/// Whether a failed append may have been committed.
+pub(crate) fn may_have_happened(error: &AppendError) -> bool {
+    match error {
+        AppendError::GuardFailed { .. } | AppendError::Erased { .. } => false,
+        AppendError::TailMoved { .. } => true,
+        // Refused before any write.
+        AppendError::Fault(fault) => !matches!(
+            fault.kind,
+            FaultKind::Busy | FaultKind::Closed | FaultKind::Fenced | FaultKind::TooLarge
+        ),
+    }
+}

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_event::{EventId, RunId, SessionId, TaskId};
+use recount_event::{EventId, ForeignId, RunId, SessionId, TaskId};
 use recount_log::{Append, Guard, RowPut};
 use recount_run::PromptKind;
 
@@ -357,6 +357,11 @@ pub(crate) fn producer_prefix(run: RunId, producer: &str) -> String {
 /// Numbers are zero-padded, so that keys sort by batch.
 pub(crate) fn producer_key(run: RunId, producer: &str, epoch: u64, seq: u64) -> String {
     format!("{}{epoch:020}/{seq:020}", producer_prefix(run, producer))
+}
+
+/// The sealed original of a call or a patch.
+pub(crate) fn sealed_key(run: RunId, id: &ForeignId) -> String {
+    format!("{run}/{id}")
 }
 
 /// Times are zero-padded, so that keys sort by time.

@@ -11,7 +11,7 @@ use crate::boxed;
 use crate::ground::error::run_erased;
 use crate::ground::journal;
 use crate::read::join::{Join, NextEvents};
-use crate::read::shared_event::SharedEvent;
+use crate::read::live::SharedEvent;
 use crate::{Error, limits};
 
 /// A cursor in one run.

@@ -5,21 +5,52 @@
 //! readers are served from the store. It never delays a writer. It must not depend on a protocol. Start with
 //! [`List`].
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use recount_event::codec;
+use recount_event::{Event, codec};
 use tokio::sync::watch;
 
 use crate::limits;
-use crate::read::shared_event::SharedEvent;
 
 /// Encodes the frames of a face.
 pub trait Framing: Send + Sync + 'static {
     /// Appends the frame of an event. `cursor` is its sequence or position. Called on threads of the store.
     fn frame(&self, cursor: u64, envelope: &[u8], out: &mut BytesMut);
+}
+
+/// A decoded event. Each face can store one derived value with it, by type.
+pub struct SharedEvent {
+    event: Event,
+    derived: [OnceLock<Arc<dyn Any + Send + Sync>>; limits::FACE_SLOTS],
+}
+
+impl SharedEvent {
+    pub(crate) fn new(event: Event) -> Self {
+        SharedEvent { event, derived: Default::default() }
+    }
+
+    /// The derived value of type `T`: computed for the first reader and shared with all others.
+    pub fn derived<T: Send + Sync + 'static>(&self, make: impl Fn(&Event) -> T) -> Arc<T> {
+        for slot in &self.derived {
+            let value = slot.get_or_init(|| Arc::new(make(&self.event)));
+            if let Ok(value) = value.clone().downcast() {
+                return value;
+            }
+        }
+        Arc::new(make(&self.event))
+    }
+}
+
+impl std::ops::Deref for SharedEvent {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        &self.event
+    }
 }
 
 /// The events of one commit.

@@ -1,10 +1,12 @@
-//! The events of one run, read in pages or followed, and the end of the run. It must not know the content of events.
+//! The events of one run: its beginning, pages, followed, and its end. It must not know the content of other events.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_event::{Code, RunId};
-use recount_log::{End, ReadBound, StreamKey, Tail};
+use recount_event::family::run::{Queued, ResumedFromEvent};
+use recount_event::{Code, Payload, RunId};
+use recount_log::{Damage, End, ReadBound, StreamKey, Tail};
 
 use crate::boxed;
 use crate::ground::error::{run_erased, run_not_found};
@@ -12,7 +14,34 @@ use crate::ground::journal;
 use crate::read::handle::ReadHandle;
 use crate::read::join::Join;
 use crate::read::live::List;
-use crate::{Error, EventPage, Events, Subscription, limits};
+use crate::{Error, Events, Subscription, limits};
+
+/// `run.queued` is the first event of a run, or the second if it resumes another run.
+const BEGINNING: usize = 2;
+
+/// A page of events. `next` continues it, also if no scanned event matched.
+#[derive(Debug, Clone)]
+pub struct EventPage {
+    pub events: Vec<(u64, Bytes)>,
+    pub next: Option<u64>,
+    pub has_more: bool,
+    /// Damaged events that cannot be read; `next` continues after them.
+    pub damage: Option<Damage>,
+}
+
+impl EventPage {
+    /// The events after a cursor.
+    pub(crate) fn after(after: Option<u64>, (events, has_more): (Vec<(u64, Bytes)>, bool)) -> Self {
+        let next = events.last().map(|(cursor, _)| *cursor).or(after);
+        EventPage { events, next, has_more, damage: None }
+    }
+
+    /// Damaged events in place of events. `last` is the last event of all.
+    pub(crate) fn skipping((damage, range): (Damage, RangeInclusive<u64>), last: u64) -> Self {
+        let (next, has_more) = (Some(*range.end()), *range.end() < last);
+        EventPage { events: Vec::new(), next, has_more, damage: Some(damage) }
+    }
+}
 
 /// The digest of a run's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +51,19 @@ pub struct Digest {
     /// The first stored event, and the chain value before it.
     pub first_sequence: u64,
     pub start: String,
+}
+
+/// Waits for the ending of one run.
+pub struct RunEnd(Arc<List>);
+
+impl RunEnd {
+    /// Returns when the run has ended.
+    #[boxed]
+    pub async fn reached(&self) {
+        if self.0.watch().wait_for(|state| state.end.is_some()).await.is_err() {
+            // The list lives as long as this value, so the channel stays open.
+        }
+    }
 }
 
 impl ReadHandle {
@@ -124,6 +166,47 @@ impl ReadHandle {
             first_sequence: tail.first_sequence,
             start: tail.start.to_string(),
         })
+    }
+
+    /// Subscribes to the ending of a run, also of one that has ended.
+    #[boxed]
+    pub async fn run_end(&self, run: RunId) -> Result<RunEnd, Error> {
+        // First the list, then the row: a later ending is published to the list.
+        let list = self.publisher.run(&journal::stream_of(run));
+        let Some(row) = self.catalogue().run(run).await? else { return Err(run_not_found(run)) };
+        if row.has_ended() {
+            list.mark_ended(self.tail(run).await?.unwrap_or(0));
+        }
+        Ok(RunEnd(list))
+    }
+
+    /// The queued data of a run; `None` if they were pruned or the run does not exist.
+    #[boxed]
+    pub async fn queued(&self, run: RunId) -> Result<Option<Queued>, Error> {
+        let stream = journal::stream_of(run);
+        let bound = ReadBound { count: BEGINNING, bytes: limits::PAGE_BYTES };
+        for record in self.ground().store().read(&stream, 0, bound).await? {
+            let event = journal::decode(&record.bytes, &stream, record.sequence)?;
+            if let Payload::RunQueued(queued) = event.payload() {
+                return Ok(Some((**queued).clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The event in another run from which this run continues; `None` if it does not, or if its beginning was pruned.
+    #[boxed]
+    pub async fn resumed_from(&self, run: RunId) -> Result<Option<ResumedFromEvent>, Error> {
+        let stream = journal::stream_of(run);
+        let bound = ReadBound { count: 1, bytes: limits::PAGE_BYTES };
+        let Some(record) = self.ground().store().read(&stream, 0, bound).await?.into_iter().next() else {
+            return Ok(None);
+        };
+        let event = journal::decode(&record.bytes, &stream, record.sequence)?;
+        match event.payload() {
+            Payload::RunResumedFromEvent(resumed) => Ok(Some((**resumed).clone())),
+            _ => Ok(None),
+        }
     }
 
     /// The first and the next sequence of an existing run.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use recount_event::family::run::Throttled;
+use recount_event::family::run::{Queued, Throttled};
 use recount_event::{Payload, RunId};
 use recount_log::ReadResult as _;
 use recount_run::{Command, outstanding};
@@ -12,10 +12,10 @@ use recount_world::Kind;
 
 use crate::boxed;
 use crate::catalogue::runs::own_open;
-use crate::work::admission::PerformerAdmission;
 use crate::work::handle::WorkHandle;
+use crate::write::new_run::Admission;
 use crate::write::pending_runs::{LostWorker, Next, Start};
-use crate::{Error, Performer, WorkerExit, WorkerSession, limits};
+use crate::{Error, NewRun, Performer, Unacceptable, WorkerExit, WorkerSession, limits};
 
 /// The name of the worker queue in `run.throttled`.
 const THROTTLED: &str = "runs_at_once";
@@ -35,19 +35,14 @@ impl Drop for WorkerGuard {
         }
         let work = self.work.clone();
         let tasks = work.ground().world.tasks.clone();
-        tasks.spawn(Kind::Effect, move |mut shutdown| async move {
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = tokio::time::sleep(limits::WORKER_RETRY) => {
-                    match work.catalogue().run(run).await {
-                        Ok(Some(row)) if !row.has_ended() => work.write().context.dispatch.requeue(run),
-                        Ok(_) => work.write().context.dispatch.forget(run),
-                        Err(error) => {
-                            tracing::warn!(%run, %error, "cannot read a run whose worker was lost; retrying");
-                            work.write().context.dispatch.requeue(run);
-                        }
-                    }
+        tasks.spawn_until_shutdown(Kind::Effect, async move {
+            tokio::time::sleep(limits::WORKER_RETRY).await;
+            match work.catalogue().run(run).await {
+                Ok(Some(row)) if !row.has_ended() => work.write().context.dispatch.requeue(run),
+                Ok(_) => work.write().context.dispatch.forget(run),
+                Err(error) => {
+                    tracing::warn!(%run, %error, "cannot read a run whose worker was lost; retrying");
+                    work.write().context.dispatch.requeue(run);
                 }
             }
         });
@@ -62,20 +57,15 @@ impl WorkHandle {
         self.write().context.dispatch.open(at_once.max(1));
         self.attach_idle_performer(performer.clone())?;
         let work = self.clone();
-        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => {}
-                () = serve(&work, &performer) => {}
-            }
-        });
+        let tasks = &self.ground().world.tasks;
+        tasks.spawn_until_shutdown(Kind::Service, async move { serve(&work, &performer).await });
         self.find_unfinished().await
     }
 
     /// Attaches a performer that executes no runs but answers questions about workspaces. Unfinished runs do not
     /// change.
     pub fn attach_idle_performer(&self, performer: Arc<dyn Performer>) -> Result<(), Error> {
-        let admission = Box::new(PerformerAdmission(performer.clone()));
+        let admission = Box::new(performer.clone());
         let is_first =
             self.write().context.admission.set(admission).is_ok() && self.attached.set(performer).is_ok();
         if is_first { Ok(()) } else { Err(Error::bug("an engine has one performer")) }
@@ -102,6 +92,17 @@ impl WorkHandle {
             }
         }
         Ok(())
+    }
+}
+
+/// The `write` module asks the performer whether a run may start.
+impl Admission for Arc<dyn Performer> {
+    fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
+        (**self).accept(new)
+    }
+
+    fn afford(&self, queued: &Queued) -> Result<(), Unacceptable> {
+        (**self).afford(queued)
     }
 }
 

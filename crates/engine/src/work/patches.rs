@@ -86,10 +86,7 @@ impl WorkHandle {
         if let Ok(ended) = tokio::time::timeout(limits::PATCH_RUN_WAIT, wait).await {
             ended?;
         }
-        match self.catalogue().run(run).await? {
-            Some(row) => Ok(row),
-            None => Err(self.catalogue().missing_run(run).await),
-        }
+        self.catalogue().existing_run(run).await
     }
 
     async fn refuse_if_copy_in_use(

@@ -15,13 +15,8 @@ use crate::{Error, WriteHandle, limits};
 pub(crate) fn start(write: &WriteHandle) {
     let (timers, writers) = (write.context.timers.clone(), write.writers.clone());
     let clock = write.ground().world.clone();
-    write.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
-        tokio::select! {
-            biased;
-            () = shutdown.requested() => {}
-            () = serve(&timers, &clock, &writers) => {}
-        }
-    });
+    let tasks = &write.ground().world.tasks;
+    tasks.spawn_until_shutdown(Kind::Service, async move { serve(&timers, &clock, &writers).await });
 }
 
 async fn serve(timers: &Deadlines, world: &World, writers: &Arc<Writers>) {

@@ -15,7 +15,6 @@ use tokio::sync::watch;
 use crate::boxed;
 use crate::ground::journal;
 use crate::read::live::{List, ListState};
-use crate::work::lent_slot::LentSlot;
 use crate::write::commit::StartOutcome;
 use crate::write::new_runs::WorkerStart;
 use crate::write::redaction::Redaction;
@@ -246,7 +245,8 @@ impl WorkerSession {
 
     /// Lends the slot of this worker while it waits for another run.
     pub fn lend_slot(&self) -> LentSlot {
-        LentSlot::lend(self.write.clone(), self.run)
+        self.write.context.dispatch.lend(self.run);
+        LentSlot { write: self.write.clone(), run: self.run }
     }
 
     /// Subscribes to the ending of the run.
@@ -319,5 +319,21 @@ impl Watch {
 
     pub fn has_ended(&self) -> bool {
         self.0.borrow().end.is_some()
+    }
+}
+
+/// A slot that is lent while its worker waits for another run. Another run may use the slot meanwhile, so that waiting
+/// runs never block the runs they wait for.
+pub struct LentSlot {
+    write: WriteHandle,
+    run: RunId,
+}
+
+impl LentSlot {
+    /// Waits for a slot, with priority over runs that have not started. A worker that is dropped while waiting ends
+    /// without one.
+    #[boxed]
+    pub async fn reclaim(self) {
+        self.write.context.dispatch.reclaim(self.run).await;
     }
 }

@@ -107,9 +107,7 @@ impl WorkHandle {
     }
 
     async fn copy_of(&self, run: RunId) -> Result<(RunRow, WorkspaceOf), Error> {
-        let Some(row) = self.catalogue().run(run).await? else {
-            return Err(self.catalogue().missing_run(run).await);
-        };
+        let row = self.catalogue().existing_run(run).await?;
         let Some(path) = row.workspace_path.clone() else {
             let message = format!("{run} has no folder on this server");
             return Err(Error::rejected(Code::WorkspaceRefused, message));

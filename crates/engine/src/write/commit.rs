@@ -12,8 +12,7 @@ use recount_log::{Answer, Append, AppendError, Cut, RowPut, Store, StreamAppend}
 use recount_run::PromptKind;
 
 use crate::catalogue::prompt_rows::id_taken;
-use crate::ground::append::{may_have_happened, receipt};
-use crate::ground::error::{run_erased, session_erased, task_erased};
+use crate::ground::error::{may_have_happened, run_erased, session_erased, task_erased};
 use crate::ground::{journal, rows};
 use crate::{Error, Receipt};
 
@@ -115,7 +114,9 @@ impl Commit {
                             landed.first_sequence, first,
                             "records are stored at their expected positions"
                         );
-                        (run, receipt(landed))
+                        let last_sequence = landed.last_sequence;
+                        let position = landed.first_position + (last_sequence - first);
+                        (run, Receipt { first_sequence: first, last_sequence, position })
                     });
                     return Ok(landed.collect());
                 }

@@ -2,25 +2,25 @@
 
 use std::sync::{Arc, OnceLock};
 
+use recount_event::TaskId;
 use recount_log::Answer;
 use recount_redact::Redactor;
 
-use crate::SEAL_KEY_BYTES;
 use crate::catalogue::repair::Repairs;
 use crate::ground::context::Ground;
 use crate::read::publish::Publisher;
-use crate::write::admission::Admission;
 use crate::write::blobs::Blobs;
 use crate::write::commit::{Commit, NotCommitted, Receipts};
 use crate::write::deadlines::Deadlines;
 use crate::write::idempotency::InFlightRequests;
+use crate::write::new_run::Admission;
 use crate::write::new_runs::NewRunCache;
 use crate::write::pending_runs::PendingRuns;
 use crate::write::quotas::Quotas;
 use crate::write::redaction::Redaction;
-use crate::write::redaction::session::SessionRedactions;
 use crate::write::seal::Seal;
-use crate::write::session_copies::SessionCopies;
+use crate::write::session_cache::SessionCache;
+use crate::{SEAL_KEY_BYTES, limits};
 
 /// The shared state of writers.
 pub(crate) struct WriteContext {
@@ -29,7 +29,8 @@ pub(crate) struct WriteContext {
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) timers: Arc<Deadlines>,
     pub(crate) redaction: Redaction,
-    pub(crate) session_redactions: SessionRedactions,
+    /// With the version of the setup.
+    pub(crate) session_redactions: SessionCache<(u64, Redaction)>,
     pub(crate) blobs: Blobs,
     pub(crate) quotas: Quotas,
     pub(crate) seal: Seal,
@@ -37,7 +38,9 @@ pub(crate) struct WriteContext {
     pub(crate) admission: OnceLock<Box<dyn Admission>>,
     pub(crate) fresh: NewRunCache,
     pub(crate) in_flight: Arc<InFlightRequests>,
-    pub(crate) session_copies: SessionCopies,
+    /// The copy of the newest run of an agent, with its task; `None` for a session without such a run. A start of a run
+    /// that continues another one makes a session unknown.
+    pub(crate) session_copies: SessionCache<Option<(Option<TaskId>, Option<String>)>>,
 }
 
 impl WriteContext {
@@ -54,7 +57,7 @@ impl WriteContext {
             publisher,
             timers: Arc::default(),
             redaction: Redaction::new(redactor),
-            session_redactions: SessionRedactions::default(),
+            session_redactions: SessionCache::new(limits::SESSION_REDACTIONS_MAX),
             blobs: Blobs::new(ground.store.clone()),
             quotas: Quotas::default(),
             seal: Seal::new(key),
@@ -62,7 +65,7 @@ impl WriteContext {
             admission: OnceLock::new(),
             fresh: NewRunCache::default(),
             in_flight: Arc::default(),
-            session_copies: SessionCopies::default(),
+            session_copies: SessionCache::new(limits::SESSION_COPIES_MAX),
             ground,
         }
     }

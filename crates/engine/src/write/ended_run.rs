@@ -35,9 +35,7 @@ impl WriteHandle {
     /// An ended own run with all its events. Refuses any other run.
     #[boxed]
     pub async fn ended_run(&self, run: RunId) -> Result<EndedRun, Error> {
-        let Some(row) = self.catalogue().run(run).await? else {
-            return Err(self.catalogue().missing_run(run).await);
-        };
+        let row = self.catalogue().existing_run(run).await?;
         if row.driver != Driver::Own.as_str() {
             let whose =
                 format!("{run} was recorded from another program (kind {}); start it again there", row.kind);

@@ -1,13 +1,17 @@
-//! The handle for writing.
+//! The handle for writing: submits commands and batches of events to the writer of a run.
 
 use std::sync::Arc;
 
+use recount_event::{Code, Draft, RunId};
 use recount_log::{Fault, FaultKind, Retry};
+use recount_run::Command;
 
+use crate::boxed;
 use crate::ground::context::Ground;
 use crate::write::context::WriteContext;
+use crate::write::request::{CommandWithRows, Ingest, KeyEvent, SideOutcome, Submit, SubmitWithRows};
 use crate::write::writers::Writers;
-use crate::{CatalogueHandle, Error, ReadHandle};
+use crate::{BatchId, CatalogueHandle, Error, IdempotencyKey, ReadHandle, Receipt, limits};
 
 /// Changes runs and records: starts runs, submits commands, ingests batches, stores artifacts. Cheap to clone.
 #[derive(Clone)]
@@ -42,5 +46,50 @@ impl WriteHandle {
 
     pub fn read(&self) -> &ReadHandle {
         &self.read
+    }
+
+    /// Submits a command to a run. `None`: there was nothing to write.
+    pub async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Error> {
+        self.writers.ask(run, Submit(command)).await
+    }
+
+    /// Submits a command for a request with a key. Returns the last event of the run then, which the key stores.
+    #[boxed]
+    pub async fn submit_keyed(
+        &self,
+        run: RunId,
+        command: Command,
+        idempotency: IdempotencyKey,
+    ) -> Result<Option<u64>, Error> {
+        let idempotency = Some((idempotency, KeyEvent::Last));
+        let with = CommandWithRows { idempotency, ..CommandWithRows::default() };
+        match self.submit_with_rows(run, command, with).await? {
+            SideOutcome::Written { last_sequence, .. } => Ok(Some(last_sequence)),
+            SideOutcome::Stale | SideOutcome::Ended => Ok(None),
+        }
+    }
+
+    /// Submits a command with rows or events of others in the same append.
+    pub(super) async fn submit_with_rows(
+        &self,
+        run: RunId,
+        command: Command,
+        with: CommandWithRows,
+    ) -> Result<SideOutcome, Error> {
+        self.writers.ask(run, SubmitWithRows { command, with: Box::new(with) }).await
+    }
+
+    /// Appends a batch from the producer of an external run, exactly once for each batch id.
+    pub async fn ingest(&self, run: RunId, batch_id: BatchId, drafts: Vec<Draft>) -> Result<Receipt, Error> {
+        if drafts.is_empty() {
+            return Err(Error::rejected(Code::BodyMalformed, "the batch has no events; send at least one"));
+        }
+        if drafts.len() > limits::BATCH_EVENTS_MAX {
+            return Err(Error::rejected(
+                Code::LimitReached,
+                format!("the batch has {} events; send at most {}", drafts.len(), limits::BATCH_EVENTS_MAX),
+            ));
+        }
+        self.writers.ask(run, Ingest { batch_id, drafts }).await
     }
 }

@@ -61,14 +61,6 @@ impl WriteHandle {
         Ok(())
     }
 
-    async fn delete_expired_keys(&self) -> Result<(), Error> {
-        let rows = self.expired_rows().await?;
-        if !rows.is_empty() {
-            self.ground().store().append(Append { rows, ..Append::default() }).await?;
-        }
-        Ok(())
-    }
-
     /// Deletes responses that earlier releases stored, because they may contain erased data. Results stay.
     pub(crate) async fn delete_stored_responses(&self) -> Result<(), Error> {
         let mut pages = RowPages::new(self.ground().store(), rows::IDEMPOTENCY_KEYS, limits::PAGE_EVENTS);
@@ -93,7 +85,7 @@ impl WriteHandle {
     }
 
     /// Deletes a few expired keys, more than one for each new key. A key that is in use is deleted by a later call.
-    async fn expired_rows(&self) -> Result<Vec<RowPut>, Error> {
+    async fn delete_expired_keys(&self) -> Result<(), Error> {
         let now = self.ground().world.clock.now_ms();
         let range =
             RowRange::first(rows::IDEMPOTENCY_KEYS_DUE, "", limits::IDEMPOTENCY_KEYS_DELETED_AT_A_TIME);
@@ -118,6 +110,9 @@ impl WriteHandle {
             }
             deletions.push(rows::delete(rows::IDEMPOTENCY_KEYS_DUE, due.key));
         }
-        Ok(deletions)
+        if !deletions.is_empty() {
+            self.ground().store().append(Append { rows: deletions, ..Append::default() }).await?;
+        }
+        Ok(())
     }
 }

@@ -8,7 +8,6 @@
 //! Secrets are defined in `recount_redact`; see `docs/decisions/0013-redaction.md`.
 
 mod commands;
-pub(crate) mod session;
 pub(crate) mod texts;
 
 use std::collections::BTreeSet;
@@ -19,7 +18,7 @@ use recount_event::digest::{CALL_DIGEST_PREFIX, call_digest};
 use recount_event::family::approval::Requested;
 use recount_event::family::assistant::TextComplete;
 use recount_event::{Code, Draft, ForeignId, Json, Payload, limits as event_limits};
-use recount_redact::{JsonField, MaskedJson, Online, Redactor, with_paths};
+use recount_redact::{JsonField, MaskedJson, Online, Redactor, Secret, with_paths};
 use recount_run::{Call, Rejection, State};
 
 use crate::Error;
@@ -55,6 +54,15 @@ struct GrownText {
 impl Redaction {
     pub(crate) fn new(redactor: Arc<Redactor>) -> Self {
         Redaction { redactor }
+    }
+
+    /// Adds secret values, except those that [`Secret::new`] refuses.
+    pub(crate) fn with_secrets<'a>(&self, values: impl IntoIterator<Item = &'a String>) -> Redaction {
+        let secrets: Vec<Secret> = values.into_iter().filter_map(|value| Secret::new(value).ok()).collect();
+        match secrets.is_empty() || self.redactor.is_off() {
+            true => self.clone(),
+            false => Redaction::new(Arc::new(self.redactor.knowing(secrets))),
+        }
     }
 
     /// Masks reported events. A masked event lists the paths in its `redacted_paths`.

@@ -14,16 +14,15 @@ use crate::catalogue::artifact_rows::{ArtifactRemoval, artifact_deletions, blob_
 use crate::catalogue::deleted_artifacts::record_deletions;
 use crate::catalogue::fold::successor_key;
 use crate::catalogue::prompt_rows::{PromptRow, prompt_rows, stored};
-use crate::catalogue::pruned::pruned_up_to;
 use crate::catalogue::table::read_row;
+use crate::catalogue::tombstones::pruned_up_to;
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::deletion;
 use crate::ground::{journal, rows};
-use crate::write::contribution::{Contribution, PendingReply, Removal};
 use crate::write::listed_rows::{ListedRow, Relations, listed, relations};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
-use crate::write::request::{Erase, Prune, ReplyTo};
+use crate::write::request::{Contribution, Erase, PendingReply, Prune, Removal, ReplyTo};
 use crate::write::row_deletions::{delete_all, delete_damaged_rows};
 use crate::write::writer::{Batch, Writer};
 use crate::{ArtifactRow, Error, Pruned, Tombstone, limits};
@@ -94,7 +93,7 @@ impl Writer {
         let wanted = before.map_or(ending, |before| before.min(ending));
         let plan = self.removal_plan(first_kept, wanted, limits::PRUNE_ROWS_MAX, Extent::Beginning).await?;
         let command = Command::Prune { before: Some(plan.keep_from), reason };
-        let events = recount_run::decide(&loaded.state, command, self.stamp())?;
+        let events = recount_run::decide(&loaded.state, command, self.context.ground.stamp())?;
         if events.is_empty() {
             let pruned = Pruned { first_sequence: first_kept, events: 0, receipt: None };
             let rows = with.map(|with| with(&pruned)).unwrap_or_default();

@@ -1,11 +1,12 @@
-//! The requests to the writer of a run, each with the type of its reply. It must not know the sender, nor how a
-//! request is executed. Start with [`Job`].
+//! The requests to the writer of a run: each with the type of its reply, what it adds to an append, and the reply that
+//! waits for the append. It must not know the sender, nor how a request is executed. Start with [`Job`].
 
-use recount_event::{Draft, Event};
+use recount_event::{Draft, Event, RunId, TaskId};
 use recount_log::RowPut;
 use recount_run::Command;
 use tokio::sync::oneshot;
 
+use crate::write::commit::Commit;
 use crate::write::run_start::RunStart;
 use crate::{BatchId, Error, IdempotencyKey, Receipt};
 
@@ -119,7 +120,7 @@ pub(crate) struct Erase {
 }
 
 macro_rules! jobs {
-    ($($job:ident => $reply:ty,)*) => {
+    ($($(#[$doc:meta])* $job:ident => $reply:ty, $own:ty;)*) => {
         /// A job and the channel for its reply.
         pub(crate) enum Request {
             $($job($job, ReplyTo<$job>),)*
@@ -140,6 +141,22 @@ macro_rules! jobs {
             }
         }
 
+        /// The reply to a request that waits for the append, with the request's own result.
+        pub(super) enum PendingReply {
+            $($(#[$doc])* $job(ReplyTo<$job>, Result<$own, Error>),)*
+        }
+
+        impl PendingReply {
+            /// The append failed. A request with its own error gets that error, unless others shared the append.
+            pub(super) fn fail(self, error: &Error, is_shared: bool) {
+                match self {
+                    $(PendingReply::$job(to, own) => {
+                        to.reply(Err(own.err().filter(|_| !is_shared).unwrap_or_else(|| error.clone())));
+                    })*
+                }
+            }
+        }
+
         $(impl Job for $job {
             type Reply = $reply;
 
@@ -150,14 +167,25 @@ macro_rules! jobs {
     };
 }
 
+// The type of the reply, and that of the request's own result.
 jobs! {
-    Submit => Option<Receipt>,
-    Ingest => Receipt,
-    Report => Vec<Event>,
-    Tick => (),
-    SubmitWithRows => SideOutcome,
-    Prune => Pruned,
-    Erase => (),
+    Submit => Option<Receipt>, Option<EventRange>;
+    Ingest => Receipt, EventRange;
+    Report => Vec<Event>, Vec<Event>;
+    Tick => (), ();
+    /// With the last event of the run. `None`: the run has ended on its own.
+    SubmitWithRows => SideOutcome, Option<u64>;
+    Prune => Pruned, Pruned;
+    Erase => (), ();
+}
+
+impl PendingReply {
+    /// Keeps the events for the reply that returns them.
+    pub(super) fn keep(&mut self, events: Vec<Event>) {
+        if let PendingReply::Report(_, Ok(reported)) = self {
+            *reported = events;
+        }
+    }
 }
 
 impl Request {
@@ -181,5 +209,55 @@ impl<J: Job> ReplyTo<J> {
         if self.0.send(turn).is_err() {
             tracing::debug!("the sender of a request did not wait for its reply");
         }
+    }
+}
+
+/// What a request adds to an append.
+#[derive(Default)]
+pub(super) struct Contribution {
+    /// They are applied to the state in memory.
+    pub(super) events: Vec<Event>,
+    pub(super) rows: Vec<RowPut>,
+    pub(super) removal: Option<Removal>,
+    /// A run of the same session, which starts when this one ends.
+    pub(super) successor: Option<Box<RunStart>>,
+    /// Whether it is part of a deletion, which must work on a full disk.
+    pub(super) frees_space: bool,
+}
+
+/// What an append removes of a run, and what follows it.
+pub(super) struct Removal {
+    /// `None`: the whole run.
+    pub(super) keep_from: Option<u64>,
+    pub(super) last_position: u64,
+    /// The end of the run after the append.
+    pub(super) next_sequence: u64,
+    pub(super) task: Option<TaskId>,
+    /// Blobs that lose a use.
+    pub(super) blobs: Vec<String>,
+}
+
+impl Removal {
+    pub(super) fn add_to(&self, run: RunId, commit: &mut Commit) {
+        match self.keep_from {
+            Some(keep_from) => commit.cut(run, keep_from),
+            None => commit.erase(run),
+        }
+    }
+}
+
+/// The first and last sequence of a request's events.
+#[derive(Clone, Copy)]
+pub(super) struct EventRange {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// Of a repeated batch, whose events are in an earlier append.
+    pub(super) is_earlier: bool,
+}
+
+impl EventRange {
+    pub(super) fn of(events: &[Event]) -> Option<EventRange> {
+        let (first, last) = (events.first()?.sequence, events.last()?.sequence);
+        Some(EventRange { first, last, is_earlier: false })
     }
 }

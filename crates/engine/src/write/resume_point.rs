@@ -79,9 +79,7 @@ impl WriteHandle {
         for _ in 0..limits::LINEAGE_RUNS_MAX {
             let Some(resumed) = next else { return Ok(()) };
             let Ok(earlier) = resumed.from_run_id.parse::<RunId>() else { return Ok(()) };
-            let Some(row) = self.catalogue().run(earlier).await? else {
-                return Err(self.catalogue().missing_run(earlier).await);
-            };
+            let row = self.catalogue().existing_run(earlier).await?;
             if row.first_sequence > 0 {
                 let message = format!("{run} continues {earlier}, whose beginning was pruned; retry {run}");
                 return Err(Error::rejected(Code::RunPruned, message));

@@ -2,7 +2,7 @@
 //!
 //! A call runs with the unmasked input of the model, while the log has the masked one. The original is stored before
 //! the call is proposed, and the append that settles the call deletes it
-//! ([`crate::catalogue::sealed_rows::settled`]). The key is outside of the store, so a copy of the database alone
+//! ([`crate::catalogue::fold`]). The key is outside of the store, so a copy of the database alone
 //! reveals nothing; a copy of the data folder has both. Without the original a call is refused; it never runs with a
 //! masked input.
 
@@ -10,7 +10,6 @@ use recount_event::{Code, ForeignId, RunId};
 use recount_log::{Append, RowPut};
 
 use crate::boxed;
-use crate::catalogue::sealed_rows::key_of;
 use crate::ground::rows;
 use crate::write::context::WriteContext;
 use crate::write::handle::WriteHandle;
@@ -27,7 +26,7 @@ impl WriteHandle {
                 format!("the original of {id} has {found} bytes; the limit is {most} (SEALED_BYTES_MAX)");
             return Err(Error::rejected(Code::LimitReached, message));
         }
-        let row = self.sealed_row(&key_of(run, id), original)?;
+        let row = self.sealed_row(&rows::sealed_key(run, id), original)?;
         self.ground().store().append(Append { rows: vec![row], ..Append::default() }).await?;
         Ok(())
     }
@@ -35,7 +34,7 @@ impl WriteHandle {
     /// The original of a call or a patch; `None` if it was not sealed or is settled.
     #[boxed]
     pub async fn unseal(&self, run: RunId, id: &ForeignId) -> Result<Option<Vec<u8>>, Error> {
-        self.unseal_at(&key_of(run, id)).await
+        self.unseal_at(&rows::sealed_key(run, id)).await
     }
 
     /// The row of an encrypted original. It can be read only with the same key.
@@ -50,7 +49,7 @@ impl WriteHandle {
     /// Deletes an original. That of a call is deleted automatically when the call is settled.
     #[boxed]
     pub async fn forget_sealed(&self, run: RunId, id: &ForeignId) -> Result<(), Error> {
-        let rows = vec![rows::delete(rows::SEALED, key_of(run, id))];
+        let rows = vec![rows::delete(rows::SEALED, rows::sealed_key(run, id))];
         self.ground().store().append(Append { rows, ..Append::default() }).await?;
         Ok(())
     }

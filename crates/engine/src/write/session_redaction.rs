@@ -1,5 +1,8 @@
 //! The redaction of a session or a run: the server's redactor and the values of the session's secret options. It must
 //! not know how text is masked. Start with [`WriteContext::redaction_in`].
+//!
+//! A user may repeat such a value in a message. A value that is too short or too common to be found in text is stored
+//! sealed and not searched for ([`Redaction::with_secrets`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,8 +37,9 @@ impl WriteContext {
         if setup.setup.secrets.is_empty() {
             return Ok(self.redaction.clone());
         }
-        if let Some(redaction) = self.session_redactions.get(session, setup.version) {
-            return Ok(redaction);
+        match self.session_redactions.get(session) {
+            Some((version, redaction)) if version == setup.version => return Ok(redaction),
+            _ => {}
         }
         let mut values = Vec::new();
         for option in &setup.setup.secrets {
@@ -49,7 +53,7 @@ impl WriteContext {
             }
         }
         let redaction = self.redaction.with_secrets(&values);
-        self.session_redactions.keep(session, setup.version, redaction.clone());
+        self.session_redactions.insert(session, (setup.version, redaction.clone()));
         Ok(redaction)
     }
 

@@ -69,7 +69,7 @@ impl WriteHandle {
         puts.extend(self.result_rows(idempotency, RequestResult::Session(session)));
         self.ground().store().append(Append { rows: puts, ..Append::default() }).await?;
         if !new.secrets.is_empty() {
-            self.context.session_redactions.keep(session, rows::FIRST_VERSION, redaction);
+            self.context.session_redactions.insert(session, (rows::FIRST_VERSION, redaction));
         }
         self.context.session_copies.insert(session, None);
         Ok(row)

@@ -1,7 +1,7 @@
 //! Starts runs: the request is completed, masked and written to the log before a worker starts. Start with
 //! [`WriteHandle::create_run`].
 
-use recount_event::family::run::Driver;
+use recount_event::family::run::{Driver, Queued};
 use recount_event::{Payload, RunId};
 use recount_log::{Guard, RowPut};
 use recount_redact::with_paths;
@@ -16,7 +16,7 @@ use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
 use crate::write::run_start::RunStart;
-use crate::{Error, IdempotencyKey, NewRun, Receipt, RequestResult, limits};
+use crate::{Error, IdempotencyKey, NewRun, NewTask, Receipt, RequestResult, limits};
 
 impl WriteHandle {
     /// Starts a run, with this id if given.
@@ -145,16 +145,26 @@ impl WriteHandle {
         new: NewRun,
         idempotency: Option<&IdempotencyKey>,
     ) -> Result<(RunId, Receipt), Error> {
-        if let Some(task) = new.task
-            && self.catalogue().task(task).await?.is_none()
-        {
-            return Err(self.catalogue().missing_task(task).await);
+        if let Some(task) = new.task {
+            self.catalogue().existing_task(task).await?;
         }
-        if let Some(session) = new.session
-            && self.catalogue().session(session).await?.is_none()
-        {
-            return Err(self.catalogue().missing_session(session).await);
+        if let Some(session) = new.session {
+            self.catalogue().existing_session(session).await?;
         }
         self.queue(None, new, Vec::new(), idempotency).await
+    }
+
+    /// Starts a child run in its own task, under an id that the log of the parent already has, unless the id exists. So
+    /// a run is started once, even if the call is repeated after a crash. Its first event is durable when this returns.
+    #[boxed]
+    pub async fn start_child(&self, run: RunId, task: NewTask, mut queued: Queued) -> Result<(), Error> {
+        if self.read().tail(run).await?.is_some() {
+            return Ok(());
+        }
+        let (row, rows) = self.new_task(task);
+        (queued.task_budget_micros_usd, queued.task_budget_tokens) =
+            (row.budget_micros_usd, row.budget_tokens);
+        let new = NewRun { queued, task: Some(row.id), session: None, resumed_from: None };
+        self.queue(Some(run), new, rows, None).await.map(drop)
     }
 }

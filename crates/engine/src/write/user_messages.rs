@@ -9,7 +9,7 @@ use recount_run::{CancelledBy, Command};
 use crate::boxed;
 use crate::write::commit::CommitFailure;
 use crate::write::handle::WriteHandle;
-use crate::write::request::{CommandWithRows, KeyEvent, SideOutcome, SubmitWithRows};
+use crate::write::request::{CommandWithRows, KeyEvent, SideOutcome};
 use crate::{Error, IdempotencyKey, ListQuery, NewRun, Overrides, Receipt, SetupRow, limits};
 
 /// A message that starts a run.
@@ -140,31 +140,6 @@ impl WriteHandle {
             }
         }
         Err(Error::too_many_at_once(&format!("the session {session}")))
-    }
-
-    /// Submits a command for a request with a key. Returns the last event of the run then, which the key stores.
-    #[boxed]
-    pub async fn submit_keyed(
-        &self,
-        run: RunId,
-        command: Command,
-        idempotency: IdempotencyKey,
-    ) -> Result<Option<u64>, Error> {
-        let idempotency = Some((idempotency, KeyEvent::Last));
-        let with = CommandWithRows { idempotency, ..CommandWithRows::default() };
-        match self.submit_with_rows(run, command, with).await? {
-            SideOutcome::Written { last_sequence, .. } => Ok(Some(last_sequence)),
-            SideOutcome::Stale | SideOutcome::Ended => Ok(None),
-        }
-    }
-
-    async fn submit_with_rows(
-        &self,
-        run: RunId,
-        command: Command,
-        with: CommandWithRows,
-    ) -> Result<SideOutcome, Error> {
-        self.writers.ask(run, SubmitWithRows { command, with: Box::new(with) }).await
     }
 
     /// The rows that store overrides. They apply to the setup that was read, or fail.

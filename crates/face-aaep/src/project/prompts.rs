@@ -32,32 +32,7 @@ impl Course {
     ) -> bool {
         match payload {
             Payload::ApprovalRequested(request) => self.open_approval(to, request, tokens),
-            Payload::ApprovalResolved(resolved) => {
-                let (by, comment) = (
-                    answerer(to, &resolved.by),
-                    text::some_quoted(resolved.comment.as_deref()).map(text::ended),
-                );
-                let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
-                // A decision made elsewhere takes precedence. If it is unknown, the call may run.
-                let decision = match resolved.decided_elsewhere {
-                    None => Some(resolved.decision),
-                    Some(approval::DecidedElsewhere::Approved) => Some(approval::Decision::Approved),
-                    Some(approval::DecidedElsewhere::Rejected) => Some(approval::Decision::Rejected),
-                    Some(approval::DecidedElsewhere::Undecided) => None,
-                };
-                let approved = decision == Some(approval::Decision::Approved);
-                let summaries = match (decision, &comment) {
-                    (None, _) => to.render(Key::QuestionWithdrawn, &[]),
-                    (Some(approval::Decision::Cancelled), _) => to.render(Key::ApprovalWithdrawn, &[]),
-                    (Some(approval::Decision::Approved), None) => to.render(Key::Approved, &[by]),
-                    (Some(approval::Decision::Rejected), None) => to.render(Key::Rejected, &[by]),
-                    (Some(_), Some(comment)) => {
-                        let key = if approved { Key::ApprovedWithComment } else { Key::RejectedWithComment };
-                        to.render(key, &[by, ("comment", comment.as_str().into())])
-                    }
-                };
-                self.settle_prompt(to, &resolved.approval_id, approved, summaries);
-            }
+            Payload::ApprovalResolved(resolved) => self.resolve_approval(to, resolved),
             Payload::ApprovalExtended(more) => {
                 self.extend_prompt(to, &more.approval_id, &more.by, more.seconds, &more.expires_at);
             }
@@ -122,6 +97,31 @@ impl Course {
             _ => return false,
         }
         true
+    }
+
+    fn resolve_approval(&mut self, to: &mut EventBuilder<'_>, resolved: &approval::Resolved) {
+        let (by, comment) =
+            (answerer(to, &resolved.by), text::some_quoted(resolved.comment.as_deref()).map(text::ended));
+        let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
+        // A decision made elsewhere takes precedence. If it is unknown, the call may run.
+        let decision = match resolved.decided_elsewhere {
+            None => Some(resolved.decision),
+            Some(approval::DecidedElsewhere::Approved) => Some(approval::Decision::Approved),
+            Some(approval::DecidedElsewhere::Rejected) => Some(approval::Decision::Rejected),
+            Some(approval::DecidedElsewhere::Undecided) => None,
+        };
+        let approved = decision == Some(approval::Decision::Approved);
+        let summaries = match (decision, &comment) {
+            (None, _) => to.render(Key::QuestionWithdrawn, &[]),
+            (Some(approval::Decision::Cancelled), _) => to.render(Key::ApprovalWithdrawn, &[]),
+            (Some(approval::Decision::Approved), None) => to.render(Key::Approved, &[by]),
+            (Some(approval::Decision::Rejected), None) => to.render(Key::Rejected, &[by]),
+            (Some(_), Some(comment)) => {
+                let key = if approved { Key::ApprovedWithComment } else { Key::RejectedWithComment };
+                to.render(key, &[by, ("comment", comment.as_str().into())])
+            }
+        };
+        self.settle_prompt(to, &resolved.approval_id, approved, summaries);
     }
 
     fn open_approval(

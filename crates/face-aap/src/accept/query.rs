@@ -134,21 +134,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Accepted<Option<&str>> {
 
 /// The trace context of a request. An invalid header is ignored, as the standard demands.
 pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
-    let text = value?.to_str().ok()?;
-    let parts: Vec<&str> = text.split('-').collect();
-    let hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let zero = |part: &str| part.bytes().all(|byte| byte == b'0');
-    match parts.as_slice() {
-        [version, trace, parent, flags, rest @ ..]
-            if hex(version, 2) && *version != "ff" && (rest.is_empty() || *version != "00") =>
-        {
-            let named = hex(trace, 32) && !zero(trace) && hex(parent, 16) && !zero(parent) && hex(flags, 2);
-            named.then(|| format!("{version}-{trace}-{parent}-{flags}"))
-        }
-        _ => None,
-    }
+    recount_transport::traceparent(value?.to_str().ok()?)
 }
 
 #[cfg(test)]

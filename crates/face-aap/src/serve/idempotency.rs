@@ -4,8 +4,9 @@
 
 use ::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
-use recount_engine::{IdempotencyKey, InFlight, RequestResult, RequestState, digest_of};
+use recount_engine::{IdempotencyKey, InFlight, RequestResult, RequestState};
 use recount_event::Code;
+use recount_event::digest::digest_of;
 
 use super::caller::Face;
 use crate::accept;

@@ -147,14 +147,6 @@ impl Content {
             }
         }
     }
-
-    /// Its blocks; a plain text is one block.
-    pub fn into_blocks(self) -> Vec<ContentBlock> {
-        match self {
-            Content::Text(text) => vec![ContentBlock::text(text)],
-            Content::Blocks(blocks) => blocks,
-        }
-    }
 }
 
 impl Serialize for Content {

@@ -2,7 +2,7 @@
 
 use recount_event::{Code, ForeignId};
 
-use super::{Accepted, shortened};
+use super::{Accepted, one_of, shortened};
 use crate::error::Refusal;
 
 pub(crate) fn artifact_id(text: &str) -> Accepted<ForeignId> {
@@ -16,13 +16,7 @@ pub(crate) fn no_artifact(id: &str) -> Refusal {
 
 /// Validates a parameter that takes one of a few values.
 pub(crate) fn word<'a>(name: &str, text: Option<&'a str>, known: &[&str]) -> Accepted<Option<&'a str>> {
-    match text {
-        Some(text) if !known.contains(&text) => Err(Refusal::new(
-            Code::ParameterInvalid,
-            format!("{name} is {:?}; send one of {}", shortened(text), known.join(", ")),
-        )),
-        text => Ok(text),
-    }
+    text.map(|text| one_of(name, text, known)).transpose()
 }
 
 /// Validates a free text that filters a list.

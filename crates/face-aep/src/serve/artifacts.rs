@@ -8,6 +8,7 @@ use recount_engine::{ArtifactFilter, FoundArtifact, UploadRow};
 use recount_event::{Code, EventId, ForeignId};
 
 use super::Face;
+use super::caller::RunInPath;
 use super::http::{HandlerResult, Ids, Query, json, page};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -20,28 +21,20 @@ pub(super) async fn list_artifacts(face: Face, RawQuery(raw): RawQuery) -> Handl
     };
     let task = query.get(query::TASK_ID).map(|task| face.task_id(task)).transpose()?;
     // A missing run is 404, not an empty list.
-    if let Some(run) = run
-        && face.engine.catalogue().run(run).await?.is_none()
-    {
-        return Err(face.engine.catalogue().missing_run(run).await.into());
+    if let Some(run) = run {
+        face.engine.catalogue().existing_run(run).await?;
     }
-    if let Some(task) = task
-        && face.engine.catalogue().task(task).await?.is_none()
-    {
-        return Err(face.engine.catalogue().missing_task(task).await.into());
+    if let Some(task) = task {
+        face.engine.catalogue().existing_task(task).await?;
     }
     list(&face, &query, ArtifactFilter { run, task, ..ArtifactFilter::default() }).await
 }
 
 pub(super) async fn list_run_artifacts(
-    face: Face,
-    Ids(run): Ids<String>,
+    RunInPath { face, run }: RunInPath,
     RawQuery(raw): RawQuery,
 ) -> HandlerResult {
-    let run = face.run_id(&run).await?;
-    if face.engine.catalogue().run(run).await?.is_none() {
-        return Err(face.engine.catalogue().missing_run(run).await.into());
-    }
+    face.engine.catalogue().existing_run(run).await?;
     let query = Query::parse(raw.as_deref());
     list(&face, &query, ArtifactFilter { run: Some(run), ..ArtifactFilter::default() }).await
 }

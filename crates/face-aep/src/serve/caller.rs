@@ -14,6 +14,7 @@ use recount_engine::{Caller, RequestContext};
 use recount_event::{Code, RunId, SessionId, TaskId};
 
 use super::Face;
+use super::http::Ids;
 use crate::accept;
 use crate::error::Refusal;
 use crate::face_state::FaceState;
@@ -72,6 +73,26 @@ fn scope_missing(caller: &Caller, wanted: &str) -> Refusal {
     )
 }
 
+/// The run in a path, by itself or under its task, if the caller may see it.
+pub(super) struct RunInPath {
+    pub(super) face: Face,
+    pub(super) run: RunId,
+}
+
+impl FromRequestParts<FaceState> for RunInPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, face_state: &FaceState) -> Result<Self, Refusal> {
+        let face = Face::from_request_parts(parts, face_state).await?;
+        let Ids(mut ids) = Ids::<Vec<String>>::from_request_parts(parts, face_state).await?;
+        let run = match (ids.pop(), ids.pop()) {
+            (Some(run), Some(task)) => face.run_of_task(&task, &run).await?,
+            (run, _) => face.run_id(&run.unwrap_or_default()).await?,
+        };
+        Ok(RunInPath { face, run })
+    }
+}
+
 /// Parses an id, if the caller may see the item. Other items are not found.
 impl Face {
     pub(super) async fn run_id(&self, text: &str) -> Result<RunId, Refusal> {
@@ -81,6 +102,19 @@ impl Face {
         }
         // The same message as for an item that never existed.
         Err(Refusal::new(Code::RunNotFound, format!("run {run} not found")))
+    }
+
+    /// A run under a task. A run of another task is not found.
+    async fn run_of_task(&self, task: &str, run: &str) -> Result<RunId, Refusal> {
+        let (task, run) = (self.task_id(task)?, accept::run_id(run)?);
+        let owner = match self.engine.catalogue().run(run).await? {
+            Some(row) => row.task_id,
+            None => self.engine.catalogue().tombstone(run).await?.and_then(|tombstone| tombstone.task_id),
+        };
+        if owner == Some(task) {
+            return Ok(run);
+        }
+        Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}")))
     }
 
     /// Whether the caller may see a run.

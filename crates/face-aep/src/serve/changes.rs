@@ -7,19 +7,17 @@ use recount_api::request::ApplyRun;
 use recount_engine::{ApplyTo, RequestResult, WorkspaceChanges};
 use recount_event::RunId;
 
-use super::Face;
-use super::http::{HandlerResult, Ids, body_bytes, json};
+use super::caller::RunInPath;
+use super::http::{HandlerResult, body_bytes, json};
 use super::once::IdempotentRequest;
 use crate::{accept, limits, project};
 
-pub(super) async fn get_run_changes(face: Face, Ids(run): Ids<String>) -> HandlerResult {
-    let run = face.run_id(&run).await?;
+pub(super) async fn get_run_changes(RunInPath { face, run }: RunInPath) -> HandlerResult {
     Ok(answer(run, face.engine.work().workspace_changes(run, &face.caller.narrowing).await?))
 }
 
-pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
+pub(super) async fn apply_run(RunInPath { face, run }: RunInPath, request: Request) -> HandlerResult {
     let idempotent = IdempotentRequest::of(&request);
-    let run = face.run_id(&run).await?;
     if idempotent.created.is_some() {
         return Ok(answer(run, face.engine.work().workspace_changes(run, &face.caller.narrowing).await?));
     }
@@ -35,8 +33,7 @@ pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Reques
     Ok(answer(run, changes))
 }
 
-pub(super) async fn discard_run_changes(face: Face, Ids(run): Ids<String>) -> HandlerResult {
-    let run = face.run_id(&run).await?;
+pub(super) async fn discard_run_changes(RunInPath { face, run }: RunInPath) -> HandlerResult {
     Ok(answer(run, face.engine.work().discard_changes(run, &face.caller.narrowing).await?))
 }
 

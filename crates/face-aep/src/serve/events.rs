@@ -6,7 +6,7 @@ use axum::extract::{Extension, RawQuery, Request};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use recount_api::query;
-use recount_api::reply::{One, Receipt};
+use recount_api::reply::One;
 use recount_api::request::AppendEvents;
 use recount_engine::{EventFilter, EventPage};
 use recount_event::{Code, RunId};
@@ -15,37 +15,18 @@ use recount_transport::{RequestId, sse};
 use recount_world::Kind;
 
 use super::Face;
-use super::http::{HandlerResult, Ids, Query, body_bytes, json, json_bytes};
-use super::runs::run_of_task;
+use super::caller::RunInPath;
+use super::http::{HandlerResult, Query, body_bytes, json, json_bytes};
 use crate::error::Refusal;
 use crate::stream::{self, Cursor};
 use crate::{accept, limits, project};
 
-pub(super) async fn append_run_events(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
-    let run = face.run_id(&run).await?;
-    append(&face, run, request).await
-}
-
-pub(super) async fn append_task_run_events(
-    face: Face,
-    Ids((task, run)): Ids<(String, String)>,
-    request: Request,
-) -> HandlerResult {
-    let run = run_of_task(&face, &task, &run).await?;
-    append(&face, run, request).await
-}
-
-async fn append(face: &Face, run: RunId, request: Request) -> HandlerResult {
+pub(super) async fn append_events(RunInPath { face, run }: RunInPath, request: Request) -> HandlerResult {
     let bytes = body_bytes(request, limits::BATCH_BODY_BYTES_MAX).await?;
     let request: AppendEvents = accept::body(&bytes)?;
     let (triple, drafts) = accept::batch(request)?;
     let receipt = face.engine.write().ingest(run, triple, drafts).await?;
-    let reply = Receipt {
-        first_sequence: receipt.first_sequence,
-        last_sequence: receipt.last_sequence,
-        position: receipt.position,
-    };
-    Ok(json(StatusCode::OK, &One::new("receipt", reply)))
+    Ok(json(StatusCode::OK, &One::new("receipt", receipt)))
 }
 
 /// A validated request to read events.
@@ -87,35 +68,12 @@ fn reading(headers: &HeaderMap, raw: Option<&str>, parameter: &str) -> Result<Re
 }
 
 pub(super) async fn read_run_events(
-    face: Face,
-    Ids(run): Ids<String>,
+    RunInPath { face, run }: RunInPath,
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     headers: HeaderMap,
 ) -> HandlerResult {
-    let run = face.run_id(&run).await?;
-    read_run(&face, run, raw, &id, &headers).await
-}
-
-pub(super) async fn read_task_run_events(
-    face: Face,
-    Ids((task, run)): Ids<(String, String)>,
-    RawQuery(raw): RawQuery,
-    Extension(id): Extension<RequestId>,
-    headers: HeaderMap,
-) -> HandlerResult {
-    let run = run_of_task(&face, &task, &run).await?;
-    read_run(&face, run, raw, &id, &headers).await
-}
-
-async fn read_run(
-    face: &Face,
-    run: RunId,
-    raw: Option<String>,
-    id: &RequestId,
-    headers: &HeaderMap,
-) -> HandlerResult {
-    let reading = reading(headers, raw.as_deref(), query::AFTER_SEQUENCE)?;
+    let reading = reading(&headers, raw.as_deref(), query::AFTER_SEQUENCE)?;
     if !reading.stream {
         let page = face.engine.read().run_page(run, reading.after, reading.limit).await?;
         let first_requested = reading.after.map_or(0, |after| after + 1);
@@ -126,14 +84,14 @@ async fn read_run(
         return Ok(events_page(&page, true, pruned));
     }
     let subscription = face.engine.read().follow_run(run, reading.after).await?;
-    if reading.is_reconnect && nothing_can_follow(face, run, reading.after).await? {
+    if reading.is_reconnect && nothing_can_follow(&face, run, reading.after).await? {
         // Stops a browser from reconnecting.
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         return Ok(response);
     }
-    event_stream(face, subscription, Cursor::Sequence, id)
+    event_stream(&face, subscription, Cursor::Sequence, &id)
 }
 
 async fn nothing_can_follow(face: &Face, run: RunId, after: Option<u64>) -> Result<bool, Refusal> {

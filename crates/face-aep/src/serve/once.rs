@@ -14,8 +14,8 @@ use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
 use recount_engine::{
     Caller, Engine, IdempotencyKey, InFlight, RequestContext, RequestResult, RequestState, StoredResponse,
-    digest_of,
 };
+use recount_event::digest::digest_of;
 use recount_event::{Code, RunId};
 use recount_run::Command;
 

@@ -140,9 +140,7 @@ pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request:
     let session = face.session_id(&session)?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: SendMessage = accept::body(&bytes)?;
-    if face.engine.catalogue().session(session).await?.is_none() {
-        return Err(face.engine.catalogue().missing_session(session).await.into());
-    }
+    face.engine.catalogue().existing_session(session).await?;
     let mut run = accept::message(request, session, &face.caller.name)?;
     if let Some(row) = face.engine.catalogue().setup(session).await? {
         let profile = face.engine.catalogue().profiles().get(&row.setup.agent)?;
@@ -165,9 +163,7 @@ pub(super) async fn list_messages(
     RawQuery(raw): RawQuery,
 ) -> HandlerResult {
     let session = face.session_id(&session)?;
-    if face.engine.catalogue().session(session).await?.is_none() {
-        return Err(face.engine.catalogue().missing_session(session).await.into());
-    }
+    face.engine.catalogue().existing_session(session).await?;
     let query = Query::parse(raw.as_deref());
     let after = accept::message_cursor(query.get(words::AFTER))?;
     let limit = accept::limit(query.get(words::LIMIT), words::LIST_LIMIT_DEFAULT, words::LIST_LIMIT_MAX)?;

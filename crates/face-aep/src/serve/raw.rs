@@ -26,7 +26,6 @@ use super::Face;
 use super::artifacts::found;
 use super::http::{HandlerResult, Ids};
 use super::tag::is_held;
-use super::transfer::place;
 use crate::error::Refusal;
 use crate::face_state::Permit;
 use crate::{accept, limits};
@@ -76,7 +75,7 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     // An artifact in the log is never in memory as a whole.
     let held =
         row.size_bytes().map(|size| if row.is_in_log() { size.min(limits::LOGGED_BYTES_HELD) } else { size });
-    let place = place(&face, held)?;
+    let place = face.face_state.transfer(&face.engine.instance(), held)?;
     let content = face.engine.read().artifact_content(&row).await?;
     let (size, name) = match &content {
         ArtifactContent::Kept(bytes) => (bytes.len() as u64, row.hash().unwrap_or_default().to_owned()),

@@ -9,6 +9,7 @@ use recount_engine::{Policy, Pruned, RequestResult, SweepReport};
 use recount_event::RunId;
 
 use super::Face;
+use super::caller::RunInPath;
 use super::http::{HandlerResult, Ids, body_bytes, json};
 use super::once::IdempotentRequest;
 use super::runs::show_run;
@@ -28,27 +29,23 @@ pub(super) async fn delete_task(face: Face, Ids(task): Ids<String>) -> HandlerRe
     Ok(json(StatusCode::OK, &One::new("deleted", reply)))
 }
 
-pub(super) async fn delete_run(face: Face, Ids(run): Ids<String>) -> HandlerResult {
-    let run = face.run_id(&run).await?;
+pub(super) async fn delete_run(RunInPath { face, run }: RunInPath) -> HandlerResult {
     face.engine.admin().delete_run(run, &face.caller.name).await?;
     Ok(json(StatusCode::OK, &One::new("deleted", reply::RunDeleted { run_id: run.to_string() })))
 }
 
-pub(super) async fn pin_run(face: Face, Ids(run): Ids<String>) -> HandlerResult {
-    let run = face.run_id(&run).await?;
+pub(super) async fn pin_run(RunInPath { face, run }: RunInPath) -> HandlerResult {
     face.engine.admin().pin(run, &face.caller.name).await?;
     Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
 }
 
-pub(super) async fn unpin_run(face: Face, Ids(run): Ids<String>) -> HandlerResult {
-    let run = face.run_id(&run).await?;
+pub(super) async fn unpin_run(RunInPath { face, run }: RunInPath) -> HandlerResult {
     face.engine.admin().unpin(run).await?;
     Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
 }
 
-pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
+pub(super) async fn prune_run(RunInPath { face, run }: RunInPath, request: Request) -> HandlerResult {
     let idempotent = IdempotentRequest::of(&request);
-    let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: PruneRun = accept::body_or_default(&bytes)?;
     let before = accept::number(request.before)?;

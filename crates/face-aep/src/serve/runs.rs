@@ -10,6 +10,7 @@ use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_run::{CancelledBy, Command};
 
 use super::Face;
+use super::caller::RunInPath;
 use super::http::{HandlerResult, Ids, Query, body_bytes, created, json, page};
 use super::once::IdempotentRequest;
 use crate::error::Refusal;
@@ -63,13 +64,9 @@ async fn created_run(face: &Face, run: RunId) -> HandlerResult {
 }
 
 pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refusal> {
-    match face.engine.catalogue().run(run).await? {
-        Some(row) => {
-            let successors = successors(face, run).await?;
-            Ok(reply::Run { successor_run_ids: successors, ..shown(face, row).await? })
-        }
-        None => Err(face.engine.catalogue().missing_run(run).await.into()),
-    }
+    let row = face.engine.catalogue().existing_run(run).await?;
+    let successors = successors(face, run).await?;
+    Ok(reply::Run { successor_run_ids: successors, ..shown(face, row).await? })
 }
 
 /// The runs that continue a run, as far as the caller may see them.
@@ -140,28 +137,8 @@ async fn filtered_page(face: &Face, mut listed: ListPage<RunRow>, filter: RunFil
     shown_page(face, listed).await
 }
 
-/// The run of a path under a task. A run of another task is not found.
-pub(super) async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<RunId, Refusal> {
-    let (task, run) = (face.task_id(task)?, accept::run_id(run)?);
-    let row = face.engine.catalogue().run(run).await?;
-    match row {
-        Some(row) if row.task_id == Some(task) => Ok(run),
-        None => match face.engine.catalogue().tombstone(run).await? {
-            Some(tombstone) if tombstone.task_id == Some(task) => Ok(run),
-            _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
-        },
-        _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
-    }
-}
-
-pub(super) async fn get_run(face: Face, Ids(run): Ids<String>) -> HandlerResult {
-    let reply = show_run(&face, face.run_id(&run).await?).await?;
-    Ok(json(StatusCode::OK, &One::new("run", reply)))
-}
-
-pub(super) async fn get_task_run(face: Face, Ids((task, run)): Ids<(String, String)>) -> HandlerResult {
-    let reply = show_run(&face, run_of_task(&face, &task, &run).await?).await?;
-    Ok(json(StatusCode::OK, &One::new("run", reply)))
+pub(super) async fn get_run(RunInPath { face, run }: RunInPath) -> HandlerResult {
+    Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
 }
 
 /// The command of a cancellation.
@@ -170,37 +147,22 @@ pub(super) fn cancel(request: Cancel) -> Result<Command, Refusal> {
     Ok(Command::Cancel { by: CancelledBy::Operator, reason })
 }
 
-pub(super) async fn cancel_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
-    let run = face.run_id(&run).await?;
-    answer_cancel(&face, run, request).await
-}
-
-pub(super) async fn cancel_task_run(
-    face: Face,
-    Ids((task, run)): Ids<(String, String)>,
-    request: Request,
-) -> HandlerResult {
-    let run = run_of_task(&face, &task, &run).await?;
-    answer_cancel(&face, run, request).await
-}
-
-async fn answer_cancel(face: &Face, run: RunId, request: Request) -> HandlerResult {
+pub(super) async fn cancel_run(RunInPath { face, run }: RunInPath, request: Request) -> HandlerResult {
     let idempotent = IdempotentRequest::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
-    let row = match idempotent.submit(face, run, command).await? {
+    let row = match idempotent.submit(&face, run, command).await? {
         Some((run, sequence)) => face.engine.catalogue().run_at(run, sequence).await?,
         None => None,
     };
     let reply = match row {
-        Some(row) => shown(face, row).await?,
-        None => show_run(face, run).await?,
+        Some(row) => shown(&face, row).await?,
+        None => show_run(&face, run).await?,
     };
     Ok(json(StatusCode::OK, &One::new("run", reply)))
 }
 
-pub(super) async fn get_run_digest(face: Face, Ids(run): Ids<String>) -> HandlerResult {
-    let run = face.run_id(&run).await?;
+pub(super) async fn get_run_digest(RunInPath { face, run }: RunInPath) -> HandlerResult {
     let digest = face.engine.read().digest(run).await?;
     Ok(json(StatusCode::OK, &One::new("digest", project::digest(run.to_string(), digest))))
 }

@@ -17,11 +17,7 @@ use crate::{accept, limits, project};
 pub(super) async fn create_session(face: Face, request: Request) -> HandlerResult {
     let idempotent = IdempotentRequest::of(&request);
     if let Some(created) = &idempotent.created {
-        let session = created.session()?;
-        return match face.engine.catalogue().session(session).await? {
-            Some(row) => Ok(created_session(row)),
-            None => Err(face.engine.catalogue().missing_session(session).await.into()),
-        };
+        return Ok(created_session(face.engine.catalogue().existing_session(created.session()?).await?));
     }
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateSession = accept::body_or_default(&bytes)?;
@@ -58,10 +54,8 @@ async fn show_session(face: &Face, row: SessionRow) -> Result<reply::Session, Re
 
 pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> HandlerResult {
     let session = face.session_id(&session)?;
-    match face.engine.catalogue().session(session).await? {
-        Some(row) => Ok(json(StatusCode::OK, &One::new("session", show_session(&face, row).await?))),
-        None => Err(face.engine.catalogue().missing_session(session).await.into()),
-    }
+    let row = face.engine.catalogue().existing_session(session).await?;
+    Ok(json(StatusCode::OK, &One::new("session", show_session(&face, row).await?)))
 }
 
 pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> HandlerResult {

@@ -29,7 +29,7 @@ pub(super) async fn create_task(face: Face, request: Request) -> HandlerResult {
         Some(RequestResult::Task(task))
             if accept::first_run(request.clone(), &face.caller.name)?.is_some() =>
         {
-            let row = task_row(&face, *task).await?;
+            let row = face.engine.catalogue().existing_task(*task).await?;
             let location = format!("/v1/tasks/{task}");
             return Ok(created(&location, &One::new("task", show_task(&face, row).await?)));
         }
@@ -58,14 +58,14 @@ pub(super) async fn create_task(face: Face, request: Request) -> HandlerResult {
 /// Responds with the task that the same request created before.
 async fn show_created_task(face: &Face, created: &RequestResult) -> HandlerResult {
     let RequestResult::Run(run) = *created else {
-        return created_task(face, task_row(face, created.task()?).await?, None).await;
+        return created_task(face, face.engine.catalogue().existing_task(created.task()?).await?, None).await;
     };
     let task = match face.engine.catalogue().run(run).await? {
         Some(row) => row.task_id,
         None => face.engine.catalogue().tombstone(run).await?.and_then(|tombstone| tombstone.task_id),
     };
     match task {
-        Some(task) => created_task(face, task_row(face, task).await?, Some(run)).await,
+        Some(task) => created_task(face, face.engine.catalogue().existing_task(task).await?, Some(run)).await,
         None => Err(face.engine.catalogue().missing_run(run).await.into()),
     }
 }
@@ -135,15 +135,8 @@ pub(super) async fn show_task(face: &Face, row: TaskRow) -> Result<reply::Task, 
     Ok(project::task(row, latest, runs))
 }
 
-async fn task_row(face: &Face, task: TaskId) -> Result<TaskRow, Refusal> {
-    match face.engine.catalogue().task(task).await? {
-        Some(row) => Ok(row),
-        None => Err(face.engine.catalogue().missing_task(task).await.into()),
-    }
-}
-
 pub(super) async fn get_task(face: Face, Ids(task): Ids<String>) -> HandlerResult {
-    let row = task_row(&face, face.task_id(&task)?).await?;
+    let row = face.engine.catalogue().existing_task(face.task_id(&task)?).await?;
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 
@@ -167,7 +160,7 @@ pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Req
 pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Request) -> HandlerResult {
     let idempotent = IdempotentRequest::of(&request);
     let task = face.task_id(&task)?;
-    let row = task_row(&face, task).await?;
+    let row = face.engine.catalogue().existing_task(task).await?;
     let run = match idempotent.created {
         Some(RequestResult::ChangedAt(run, _)) => Some(run),
         _ => face.engine.catalogue().active_run(task).await?,
@@ -190,7 +183,7 @@ pub(super) async fn list_task_runs(
     RawQuery(raw): RawQuery,
 ) -> HandlerResult {
     let task = face.task_id(&task)?;
-    task_row(&face, task).await?;
+    face.engine.catalogue().existing_task(task).await?;
     let query = Query::parse(raw.as_deref());
     runs_of_task(&face, task, query.list(Some(RunId::PREFIX))?, query.run_filter(&RUN_STATUSES)?).await
 }

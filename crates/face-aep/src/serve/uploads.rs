@@ -6,7 +6,8 @@ use axum::extract::Request;
 use axum::response::Response;
 use recount_api::query::{self, UPLOAD_KINDS};
 use recount_api::reply::One;
-use recount_engine::{IdempotencyKey, Upload, digest_of};
+use recount_engine::{IdempotencyKey, Upload};
+use recount_event::digest::digest_of;
 use recount_event::{Code, ForeignId};
 
 use super::Face;
@@ -14,7 +15,6 @@ use super::artifacts::found;
 use super::form::{self, FileForm};
 use super::http::{BodyType, HandlerResult, Query, body_of_type, created};
 use super::once::{KEY, look_up};
-use super::transfer::place;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
@@ -30,7 +30,8 @@ const BYTES_OF_ANY_TYPE: &str = "application/octet-stream";
 pub(super) async fn upload_artifact(face: Face, request: Request) -> HandlerResult {
     let key = request.headers().get(KEY).cloned();
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
-    let _place = place(&face, http_body::Body::size_hint(request.body()).exact())?;
+    let size = http_body::Body::size_hint(request.body()).exact();
+    let _place = face.face_state.transfer(&face.engine.instance(), size)?;
     let upload = read(&face, request).await?;
     let Some(key) = key else { return keep(&face, upload, None).await };
     let digest = digest(&upload);

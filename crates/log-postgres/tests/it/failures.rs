@@ -370,9 +370,22 @@ fn a_database_that_lost_acknowledged_records_stops_the_store() {
     }
     block_on(store.close()).unwrap();
     drop(store);
-    let store = database.open_store("a").unwrap();
-    append(&store, "s", 2, "2 again").unwrap();
+    // Nor does another server open it, before a person gives the events up. Their positions are not used again.
+    let second = Database::open(options(&url, "second")).unwrap();
+    for database in [&database, &second] {
+        let fault = database.open_store("a").err().expect("the loss is noted");
+        assert_eq!(fault.kind, FaultKind::Corrupt, "{fault}");
+        assert!(
+            fault.message.contains("position 3") && fault.message.contains("lost_after = NULL"),
+            "{fault}"
+        );
+    }
+    sql.change("UPDATE recount.stores SET last_position = lost_after, lost_after = NULL WHERE name = 'a'");
+    let store = second.open_store("a").unwrap();
+    let landed = append(&store, "s", 2, "2 again").unwrap();
+    assert_eq!(landed.streams[0].first_position, 4);
     assert_eq!(texts(&store, "s"), ["0", "1", "2 again"]);
+    second.close();
     database.close();
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use recount_event::digest::{CALL_DIGEST_PREFIX, call_digest};
 use recount_event::family::approval::{self, Decision, DefaultDecision};
-use recount_event::family::clarification::Applied;
+use recount_event::family::clarification::{self, Applied};
 use recount_event::family::run::{WaitKind, WaitsFor};
 use recount_event::{ForeignId, Json, Payload, time};
 
@@ -114,25 +114,7 @@ impl Reading {
                 };
                 self.add_prompt((Handoff, handoff.handoff_id.clone()), prompt)?;
             }
-            Payload::ApprovalResolved(resolved) => {
-                let name = (Approval, resolved.approval_id.clone());
-                self.people.find(&name, resolved.tool_call_id.as_ref())?;
-                let elsewhere = resolved.decided_elsewhere.is_some();
-                if elsewhere && (self.course.is_own() || resolved.decision != Decision::Cancelled) {
-                    return broken!(
-                        "approval.elsewhere",
-                        "approval {} has decided_elsewhere, which is only for a cancelled approval of an \
-                         external run",
-                        name.1
-                    );
-                }
-                if resolved.leaves_call_open() {
-                    self.people.pending.remove(&name);
-                    self.people.answered.insert(name);
-                } else {
-                    self.has_outcome(name, Some(resolved.decision == Decision::Approved));
-                }
-            }
+            Payload::ApprovalResolved(resolved) => self.resolve_approval(resolved)?,
             Payload::ApprovalExtended(more) => {
                 let name = (Approval, more.approval_id.clone());
                 self.extend(name, more.tool_call_id.as_ref(), (&more.expires_at, more.seconds))?;
@@ -145,41 +127,13 @@ impl Reading {
                 let name = (Handoff, more.handoff_id.clone());
                 self.extend(name, more.tool_call_id.as_ref(), (&more.expires_at, more.seconds))?;
             }
-            Payload::ApprovalTimedOut(missed) => {
-                let name = (Approval, missed.approval_id.clone());
-                let approves = self.people.find(&name, missed.tool_call_id.as_ref())?.approves_itself;
-                let right = if approves { Decision::Approved } else { Decision::Rejected };
-                if missed.decision.is_some_and(|given| given != right) {
-                    return broken!(
-                        "approval.decision",
-                        "approval {} timed out with a decision that is not its default",
-                        name.1
-                    );
-                }
-                self.has_outcome(name, Some(approves));
-            }
+            Payload::ApprovalTimedOut(missed) => self.time_out_approval(missed)?,
             Payload::ClarificationAnswered(answered) => {
                 let name = (Clarification, answered.clarification_id.clone());
                 self.people.find(&name, answered.tool_call_id.as_ref())?;
                 self.has_outcome(name, None);
             }
-            Payload::ClarificationTimedOut(missed) => {
-                let name = (Clarification, missed.clarification_id.clone());
-                let stated = &self.people.find(&name, missed.tool_call_id.as_ref())?.default_response;
-                let fits = match (missed.applied, &missed.response) {
-                    (Applied::Unavailable, given) => given.is_none(),
-                    (Applied::Default, None) => stated.is_some(),
-                    (Applied::Default, given) => given == stated,
-                };
-                if !fits {
-                    return broken!(
-                        "clarification.default",
-                        "question {} timed out with a response that is not its default",
-                        name.1
-                    );
-                }
-                self.has_outcome(name, None);
-            }
+            Payload::ClarificationTimedOut(missed) => self.time_out_clarification(missed)?,
             Payload::HandoffAcknowledged(acknowledged) => {
                 self.ends_handoff(&acknowledged.handoff_id, acknowledged.tool_call_id.as_ref())?;
             }
@@ -231,6 +185,61 @@ impl Reading {
         let prompt =
             AuditedPrompt { call: Some(call.clone()), approves_itself, deadline, default_response: None };
         self.people.pending.insert(name, prompt);
+        Ok(())
+    }
+
+    fn resolve_approval(&mut self, resolved: &approval::Resolved) -> Result<(), Broken> {
+        let name = (WaitKind::Approval, resolved.approval_id.clone());
+        self.people.find(&name, resolved.tool_call_id.as_ref())?;
+        let elsewhere = resolved.decided_elsewhere.is_some();
+        if elsewhere && (self.course.is_own() || resolved.decision != Decision::Cancelled) {
+            return broken!(
+                "approval.elsewhere",
+                "approval {} has decided_elsewhere, which is only for a cancelled approval of an \
+                 external run",
+                name.1
+            );
+        }
+        if resolved.leaves_call_open() {
+            self.people.pending.remove(&name);
+            self.people.answered.insert(name);
+        } else {
+            self.has_outcome(name, Some(resolved.decision == Decision::Approved));
+        }
+        Ok(())
+    }
+
+    fn time_out_approval(&mut self, missed: &approval::TimedOut) -> Result<(), Broken> {
+        let name = (WaitKind::Approval, missed.approval_id.clone());
+        let approves = self.people.find(&name, missed.tool_call_id.as_ref())?.approves_itself;
+        let right = if approves { Decision::Approved } else { Decision::Rejected };
+        if missed.decision.is_some_and(|given| given != right) {
+            return broken!(
+                "approval.decision",
+                "approval {} timed out with a decision that is not its default",
+                name.1
+            );
+        }
+        self.has_outcome(name, Some(approves));
+        Ok(())
+    }
+
+    fn time_out_clarification(&mut self, missed: &clarification::TimedOut) -> Result<(), Broken> {
+        let name = (WaitKind::Clarification, missed.clarification_id.clone());
+        let stated = &self.people.find(&name, missed.tool_call_id.as_ref())?.default_response;
+        let fits = match (missed.applied, &missed.response) {
+            (Applied::Unavailable, given) => given.is_none(),
+            (Applied::Default, None) => stated.is_some(),
+            (Applied::Default, given) => given == stated,
+        };
+        if !fits {
+            return broken!(
+                "clarification.default",
+                "question {} timed out with a response that is not its default",
+                name.1
+            );
+        }
+        self.has_outcome(name, None);
         Ok(())
     }
 

@@ -44,7 +44,7 @@ pub(super) async fn of_config(config: &Config, full: bool) -> Vec<Check> {
 async fn of_stores(checks: &mut Vec<Check>, stores: &Stores, full: bool) {
     versions(checks, &stores.engine_words());
     settings(checks, stores.warnings());
-    let names = match stores.names() {
+    let mut names = match stores.names() {
         Ok(names) => names,
         Err(why) => {
             let advice = "check that the user of the URL may read the database";
@@ -56,15 +56,22 @@ async fn of_stores(checks: &mut Vec<Check>, stores: &Stores, full: bool) {
         let advice = "start `recount serve --store` to create them";
         checks.push(Check::note("store", "the database has no stores", advice));
     }
+    names.sort_by_key(|name| name != TENANT_DEFAULT);
     for name in names {
         let mut found = Vec::new();
-        if let Err(fault) = store(&mut found, stores, &name, full).await {
+        let checked = store(&mut found, stores, &name, full).await;
+        // The server that owns one store owns all; reported once.
+        let is_owned = checked.as_ref().is_err_and(|fault| fault.kind == FaultKind::Locked);
+        if let Err(fault) = checked {
             found.push(Check::problem("store", fault.to_string(), advice_for(fault.kind)));
         }
         if name != TENANT_DEFAULT {
             found.iter_mut().for_each(|check| check.name = format!("{} of {name}", check.name));
         }
         checks.extend(found);
+        if is_owned {
+            return;
+        }
     }
 }
 

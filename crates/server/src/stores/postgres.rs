@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use recount_engine::SEAL_KEY_BYTES;
-use recount_log::{Fault, FaultKind, Store};
+use recount_log::{Fault, FaultKind, Retry, Store};
 use recount_log_postgres::{Database, PostgresOptions, Survey};
 use recount_world::World;
 
@@ -114,8 +114,13 @@ pub fn survey(url: &str) -> Result<Survey, StartError> {
 }
 
 fn unusable(url: &DatabaseUrl, fault: &Fault) -> StartError {
-    StartError::failed(format!(
-        "cannot use the database {url}: {fault}; check that PostgreSQL runs there and accepts this user, for example \
-         with psql, or name another database with --store"
-    ))
+    let advice = match fault.retry {
+        // The fault names what to do.
+        Retry::Never => "",
+        _ => {
+            "; check that PostgreSQL runs there and accepts this user, for example with psql, or name another database \
+              with --store"
+        }
+    };
+    StartError::failed(format!("cannot use the database {url}: {fault}{advice}"))
 }

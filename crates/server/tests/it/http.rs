@@ -21,6 +21,7 @@ mod manners;
 mod matrix;
 mod metrics;
 mod orders;
+mod postgres;
 mod prompts;
 mod quiet_listeners;
 mod readers;

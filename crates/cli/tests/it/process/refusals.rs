@@ -47,6 +47,11 @@ fn only_loopback_is_served_without_tokens() {
     let answer = ask(&["serve", "--bind", "0.0.0.0:0", "--data", folder]);
     assert!(answer.words.contains("loopback") && answer.status == 2, "{answer:?}");
     ask(&["serve", "--durability", "none", "--data", folder]).bad(2, "strict");
+    let database = "postgres://u:hidden@127.0.0.1:1/d";
+    let unreachable = ask(&["serve", "--bind", "127.0.0.1:0", "--data", folder, "--store", database]);
+    unreachable.bad(5, "cannot use the database postgres://u:***@127.0.0.1:1/d");
+    ask(&["migrate", "--from", folder, "--to", database]).bad(2, "sqlite:DIR");
+    ask(&["migrate", "--from", "sqlite:/missing", "--to", database]).bad(2, "contains no store");
 }
 
 #[test]

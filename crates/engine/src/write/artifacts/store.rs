@@ -76,9 +76,7 @@ impl WriteHandle {
     /// no event names are deleted, at the latest at the next start.
     #[boxed]
     pub async fn store_artifact(&self, run: RunId, input: ArtifactInput) -> Result<ArtifactReceipt, Error> {
-        let Some(row) = self.catalogue().run(run).await? else {
-            return Err(self.catalogue().missing_run(run).await);
-        };
+        let row = self.catalogue().existing_run(run).await?;
         let received = input.bytes.len() as u64;
         let redaction = self.context.redaction_of(run).await?;
         let (bytes, masked) = stored_bytes(&redaction.redactor, &input.mime, &input.bytes);
@@ -119,9 +117,7 @@ impl WriteHandle {
         run: RunId,
         output: OutputInLog,
     ) -> Result<ArtifactReceipt, Error> {
-        let Some(row) = self.catalogue().run(run).await? else {
-            return Err(self.catalogue().missing_run(run).await);
-        };
+        let row = self.catalogue().existing_run(run).await?;
         self.context.quotas.take(self.ground().store(), &row, 0).await?;
         let id = ForeignId::minted(ARTIFACT_PREFIX, self.ground().mint(self.ground().stamp()));
         let mut created = Created::new(id.clone(), COMMAND_OUTPUT.to_owned());
@@ -138,9 +134,7 @@ impl WriteHandle {
     /// The caller reports the returned event.
     #[boxed]
     pub async fn attach_artifact(&self, run: RunId, id: &ForeignId) -> Result<ArtifactReceipt, Error> {
-        let Some(row) = self.catalogue().run(run).await? else {
-            return Err(self.catalogue().missing_run(run).await);
-        };
+        let row = self.catalogue().existing_run(run).await?;
         let receipt = |created: Payload| ArtifactReceipt {
             id: id.clone(),
             created: created.into(),
