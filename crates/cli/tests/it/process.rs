@@ -28,6 +28,7 @@ mod logging;
 mod lost_log;
 mod moving;
 mod narrating;
+mod nodes;
 mod offline;
 mod outputs;
 mod own_suite;

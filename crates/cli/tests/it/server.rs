@@ -116,6 +116,11 @@ impl Server {
         self.child.wait().expect("it can be waited for");
     }
 
+    /// Waits until it has ended by itself.
+    pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().expect("it can be waited for")
+    }
+
     /// Lets it do nothing until it may go on.
     pub(crate) fn pause(&self) {
         self.signal("-STOP");
