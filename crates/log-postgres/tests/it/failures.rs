@@ -12,7 +12,7 @@ use recount_world::{moment, thread};
 
 use super::work::{
     Observed, Sql, append, check_dense, check_elsewhere, fault_of, link, options, settled_tail, short_lease,
-    texts,
+    texts, until,
 };
 
 /// Streams that are written at the same time.
@@ -59,10 +59,12 @@ impl Load {
     }
 
     fn wait_acknowledged(&self, count: u64) {
-        while self.acknowledged.load(Ordering::SeqCst) < count {
-            assert!(!self.writers.iter().all(std::thread::JoinHandle::is_finished), "all writers have ended");
-            std::thread::yield_now();
-        }
+        until(|| {
+            let is_there = self.acknowledged.load(Ordering::SeqCst) >= count;
+            let have_ended = self.writers.iter().all(std::thread::JoinHandle::is_finished);
+            assert!(is_there || !have_ended, "all writers have ended");
+            is_there
+        });
     }
 
     /// Waits until every writer has its records.
@@ -330,9 +332,7 @@ fn an_owner_goes_on_after_an_outage_that_was_longer_than_its_lease() {
     append(&store, "s", 0, "0").unwrap();
     assert!(store.is_owner());
     server.end(Signal::QUIT).unwrap();
-    while store.is_owner() {
-        std::thread::yield_now();
-    }
+    until(|| !store.is_owner());
     let fault = fault_of(append(&store, "s", 1, "in the outage"));
     println!("in the outage: {fault}");
     assert_eq!(fault.kind, FaultKind::Io, "{fault}");
@@ -340,10 +340,26 @@ fn an_owner_goes_on_after_an_outage_that_was_longer_than_its_lease() {
     let tail = settled_tail(&store, "s");
     assert_eq!(tail, 1, "nothing was sent");
     append(&store, "s", 1, "after it").unwrap();
-    while !store.is_owner() {
-        std::thread::yield_now();
-    }
+    until(|| store.is_owner());
     check_dense(&store);
+    database.close();
+}
+
+#[test]
+fn appends_wait_for_a_postgres_that_is_frozen_for_longer_than_the_lease() {
+    let server = Server::start(&[]).unwrap();
+    let url = server.fresh_database().unwrap();
+    let database = Database::open(short_lease(&url, "first")).unwrap();
+    let store = database.open_store("a").unwrap();
+    append(&store, "s", 0, "0").unwrap();
+    let frozen = server.freeze().unwrap();
+    let waiting = store.append(records("s", 1, &[b"1"]));
+    until(|| !store.is_owner());
+    drop(frozen);
+    block_on(waiting).unwrap();
+    until(|| store.is_owner());
+    append(&store, "s", 2, "2").unwrap();
+    assert_eq!(check_dense(&store).len(), 3);
     database.close();
 }
 

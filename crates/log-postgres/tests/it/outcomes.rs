@@ -11,7 +11,7 @@ use recount_test_postgres::fresh_database;
 
 use super::failures::Load;
 use super::work::{
-    Dice, Observed, append, check_elsewhere, is_of_the_network, link, options, settled_tail, texts,
+    Dice, Observed, append, check_elsewhere, is_of_the_network, link, options, settled, settled_tail, texts,
 };
 
 const SEEDS: u64 = 3;
@@ -58,15 +58,10 @@ fn whole(store: &dyn Store) -> (Vec<FeedRecord>, Vec<Option<Tail>>, Vec<Row>, u6
     )
 }
 
-/// The last turn that the store has committed. It may refuse to answer while the network is faulty.
+/// The last turn that the store has committed.
 fn last_turn(store: &PostgresStore) -> Option<u64> {
-    loop {
-        match block_on(store.row("space", "turn")) {
-            Ok(row) => return row.map(|row| String::from_utf8(row.value.to_vec()).unwrap().parse().unwrap()),
-            Err(fault) => assert!(is_of_the_network(&fault), "{fault}"),
-        }
-        std::thread::yield_now();
-    }
+    let row = settled(|| block_on(store.row("space", "turn")))?;
+    Some(String::from_utf8(row.value.to_vec()).unwrap().parse().unwrap())
 }
 
 fn course(seed: u64) -> FaultCourse {
