@@ -73,7 +73,7 @@ pub(crate) fn run(mut store: impl Commit, writers: usize, events: u64, seconds: 
     let runtime = runtime()?;
     let start = now_ns();
     let over = Arc::new(AtomicBool::new(false));
-    let (count, confirmed) = runtime.block_on(async {
+    let measured = runtime.block_on(async {
         let tasks: Vec<_> = (0..writers)
             .map(|_| {
                 let (sender, over) = (sender.clone(), over.clone());
@@ -106,11 +106,14 @@ pub(crate) fn run(mut store: impl Commit, writers: usize, events: u64, seconds: 
             confirmed.merge(&times);
         }
         anyhow::Ok((count, confirmed))
-    })?;
+    });
     let seconds = seconds_since(start);
-    drop(sender);
+    // The tasks have senders, too.
+    drop((sender, runtime));
+    // The reason why the store stopped, if it did.
     let commits = commits.blocking_recv().map_err(|_| anyhow!("the committing thread died"))??;
     thread.join().map_err(|_| anyhow!("the committing thread died"))?;
+    let (count, confirmed) = measured?;
     Ok(Window { events: count, commits, seconds, confirmed })
 }
 
