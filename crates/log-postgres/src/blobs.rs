@@ -55,8 +55,11 @@ pub(crate) async fn get(readers: &Readers, sql: &Sql, hash: &str) -> Result<Opti
 
 pub(crate) async fn remove(readers: &Readers, sql: &Sql, owner: &Owner<'_>, hash: &str) -> Result<(), Fault> {
     let Some(parsed) = parse(hash) else { return Ok(()) };
-    let parameters: [&(dyn ToSql + Sync); 3] = [&owner.name, &owner.epoch, &&parsed.as_bytes()[..]];
-    let done = readers.query(&format!("deleting blob {hash}"), &sql.remove_blob, &parameters).await?;
+    let (context, bytes) = (format!("deleting blob {hash}"), &parsed.as_bytes()[..]);
+    let found = readers.query(&context, &sql.blob_versions, &[&bytes]).await?;
+    let versions: Vec<String> = found.first().map(|row| row.get(0)).unwrap_or_default();
+    let parameters: [&(dyn ToSql + Sync); 4] = [&owner.name, &owner.epoch, &bytes, &versions];
+    let done = readers.query(&context, &sql.remove_blob, &parameters).await?;
     if done.is_empty() { Err(fenced(owner.name)) } else { Ok(()) }
 }
 

@@ -183,13 +183,15 @@ pub(crate) async fn remove_node(link: &Link, node: &str) -> Result<(), Fault> {
     link.query("removing this node", &sql, &[&node]).await.map(drop).map_err(QueryError::into_fault)
 }
 
-/// Takes a store over as soon as it is free. A living owner is a fault.
+/// Takes a store over as soon as it is free. A living owner is a fault. A store of this node, which must not have it open,
+/// is taken again: an earlier attempt to open it may have failed without a response.
 pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Result<Ownership, Fault> {
-    let expire: Arc<str> = "DELETE FROM recount.nodes WHERE until < clock_timestamp()".into();
-    let take: Arc<str> =
-        "UPDATE recount.stores SET epoch = epoch + 1, node = $2 WHERE name = $1 AND node IS NULL AND lost_after IS NULL
+    // Not this node: its lease may only be late, and it has stores.
+    let expire: Arc<str> = "DELETE FROM recount.nodes WHERE until < clock_timestamp() AND node <> $1".into();
+    let take: Arc<str> = "UPDATE recount.stores SET epoch = epoch + 1, node = $2
+         WHERE name = $1 AND (node IS NULL OR node = $2) AND lost_after IS NULL
          RETURNING epoch, group_number, last_position, last_stream, version, covered_to"
-            .into();
+        .into();
     let owner: Arc<str> =
         "SELECT nodes.node, nodes.address, (extract(epoch FROM nodes.until) * 1000)::bigint,
             (extract(epoch FROM nodes.until - clock_timestamp()) * 1000)::bigint
@@ -198,7 +200,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
     let context = format!("taking store {name:?} over");
     let mut seen: Option<(String, i64, u32)> = None;
     loop {
-        session.query(&context, &expire, &[]).await.map_err(QueryError::into_fault)?;
+        session.query(&context, &expire, &[&node]).await.map_err(QueryError::into_fault)?;
         let taken = session.query(&context, &take, &[&name, &node]).await.map_err(QueryError::into_fault)?;
         if let Some(row) = taken.first() {
             return Ok(Ownership {
@@ -208,7 +210,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
             });
         }
         let found = session.query(&context, &owner, &[&name]).await.map_err(QueryError::into_fault)?;
-        let Some(row) = found.first() else {
+        let Some(row) = found.first().filter(|row| row.get::<_, &str>(0) != node) else {
             check_loss(session, name).await?;
             continue;
         };
@@ -218,8 +220,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
             Some((node, before, renewals)) if *node == holder => renewals + u32::from(*before < until),
             _ => 0,
         };
-        let is_alive = renewals >= limits::RENEWALS_OF_LIVING_NODE;
-        if is_alive || holder == node {
+        if renewals >= limits::RENEWALS_OF_LIVING_NODE {
             let at = if address.is_empty() { String::new() } else { format!(" at {address}") };
             let message = format!(
                 "store {name:?} is owned by node {holder}{at}, which renews its lease; stop that node, or use another \

@@ -26,6 +26,7 @@ pub(crate) struct Sql {
     pub(crate) rows_backwards: Arc<str>,
     pub(crate) all_rows: Arc<str>,
     pub(crate) put_blob: Arc<str>,
+    pub(crate) blob_versions: Arc<str>,
     pub(crate) remove_blob: Arc<str>,
     pub(crate) blob: Arc<str>,
     pub(crate) blobs: Arc<str>,
@@ -150,20 +151,27 @@ impl Sql {
                 "SELECT space, key, version, value, sum FROM {schema}.rows WHERE (space, key) > ($1::bytea, $2::bytea)
                  ORDER BY space, key LIMIT $3::bigint",
             ),
-            // Storing is harmless even if another node takes over meanwhile, so nothing is locked.
+            // Storing is harmless even if another node takes over meanwhile, so nothing is locked. Each part gets a new version,
+            // also if its bytes stay, so that a removal from before does not find it.
             put_blob: fill(
                 "WITH own AS (SELECT 1 FROM recount.stores WHERE name = $1 AND epoch = $2::bigint), parts AS (
                     INSERT INTO {schema}.blobs (hash, part, bytes)
                     SELECT $3::bytea, new.* FROM own, unnest($4::bigint[], $5::bytea[]) AS new
-                    ON CONFLICT (hash, part) DO UPDATE SET bytes = excluded.bytes WHERE blobs.bytes <> excluded.bytes
+                    ON CONFLICT (hash, part) DO UPDATE
+                    SET bytes = CASE WHEN blobs.bytes = excluded.bytes THEN blobs.bytes ELSE excluded.bytes END
                  ), extra AS (
                     DELETE FROM {schema}.blobs USING own WHERE hash = $3::bytea AND part >= cardinality($4::bigint[])
                  ) SELECT 1 FROM own",
             ),
-            // The lock makes a new owner wait, which may store the same bytes again.
+            blob_versions: fill(
+                "SELECT coalesce(array_agg(DISTINCT xmin::text), '{}') FROM {schema}.blobs WHERE hash = $1",
+            ),
+            // The lock makes a new owner wait, which may store the same bytes again. The versions are those from before: the
+            // network may deliver this statement after the same bytes were stored again.
             remove_blob: fill(
                 "WITH own AS (SELECT 1 FROM recount.stores WHERE name = $1 AND epoch = $2::bigint FOR SHARE), parts AS (
-                    DELETE FROM {schema}.blobs USING own WHERE hash = $3::bytea
+                    DELETE FROM {schema}.blobs USING own
+                    WHERE hash = $3::bytea AND blobs.xmin::text = ANY ($4::text[])
                  ) SELECT 1 FROM own",
             ),
             blob: fill("SELECT part, bytes FROM {schema}.blobs WHERE hash = $1 ORDER BY part"),

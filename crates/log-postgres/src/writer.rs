@@ -175,7 +175,7 @@ impl Writer {
     /// Loads the streams and rows that the jobs name, and finds out what their removals take. Only a job that is alone
     /// has removals.
     async fn prepare(&mut self, jobs: &[Job]) -> Result<Vec<Removal>, Fault> {
-        let session = self.session().await?;
+        let mut session = self.session().await?;
         let mut streams: Vec<StreamKey> = Vec::new();
         let mut rows: Vec<RowName> = Vec::new();
         let (mut new_streams, mut new_rows) = (HashSet::new(), HashSet::new());
@@ -195,10 +195,13 @@ impl Writer {
                 }
             }
         }
-        let loaded = tokio::try_join!(
-            load_streams(&self.core, &session, &streams),
-            load_versions(&self.core, &session, &rows)
-        );
+        let mut loaded = self.load(&session, &streams, &rows).await;
+        if let Err(QueryError::Lost(_)) = &loaded {
+            // The connection was lost before this group, and nothing was sent.
+            self.link.forget(&session).await;
+            session = self.session().await?;
+            loaded = self.load(&session, &streams, &rows).await;
+        }
         let (states, versions) = match loaded {
             Ok(loaded) => loaded,
             Err(error) => return Err(self.fault_on(&session, error).await),
@@ -209,6 +212,16 @@ impl Writer {
             [job] => self.removals(&job.append).await,
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// The states of streams and the versions of rows.
+    async fn load(
+        &self,
+        session: &Session,
+        streams: &[StreamKey],
+        rows: &[RowName],
+    ) -> Result<(Vec<StreamState>, Vec<Option<u64>>), QueryError> {
+        tokio::try_join!(load_streams(&self.core, session, streams), load_versions(&self.core, session, rows))
     }
 
     async fn removals(&self, append: &Append) -> Result<Vec<Removal>, Fault> {

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result, anyhow};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::installation::Installation;
@@ -168,13 +169,19 @@ impl Drop for Process {
 pub struct Frozen(Vec<Pid>);
 
 impl Frozen {
-    /// Stops a process and waits until it has stopped.
+    /// Stops a process and waits until it has stopped, unless it has ended.
     fn stop(&mut self, process: Pid) -> Result<()> {
-        kill_process(process, Signal::STOP).context("cannot stop a process of PostgreSQL")?;
+        match kill_process(process, Signal::STOP) {
+            Err(Errno::SRCH) => return Ok(()),
+            sent => sent.context("cannot stop a process of PostgreSQL")?,
+        }
         self.0.push(process);
-        let status = format!("/proc/{}/stat", process.as_raw_nonzero());
-        // The state follows the name, which is in parentheses.
-        while !std::fs::read_to_string(&status)?.contains(") T ") {
+        let runs = |stat: String| {
+            // The state follows the name, which is in parentheses.
+            let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+            !matches!(state, Some('T' | 'Z' | 'X'))
+        };
+        while std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).is_ok_and(runs) {
             std::thread::yield_now();
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use recount_faulty_link::Flow;
+use recount_faulty_link::{Cut, Flow, Trap};
 use recount_log::{FaultKind, Store};
 use recount_log_conformance::{block_on, records};
 use recount_log_postgres::Database;
@@ -11,7 +11,8 @@ use recount_test_postgres::fresh_database;
 use recount_world::{moment, thread};
 
 use super::work::{
-    Observed, SHORT_LEASE, append, check_dense, check_elsewhere, fault_of, link, options, short_lease, texts,
+    Observed, SHORT_LEASE, Sql, append, check_dense, check_elsewhere, fault_of, link, options, short_lease,
+    texts,
 };
 
 /// How long a successor may need beyond the lease, also on a busy machine.
@@ -190,4 +191,80 @@ fn an_owner_that_is_only_slow_stays_the_owner() {
     assert_eq!(check_dense(&store).len() as u64, tail);
     first.close();
     second.close();
+}
+
+/// The store belongs to a node that does not know it.
+#[test]
+fn an_opening_that_failed_can_be_repeated() {
+    let url = fresh_database();
+    let (link, through) = link(&url);
+    let database = Database::open(options(&through, "first")).unwrap();
+    let mut sprung = 0;
+    for takes in [true, false] {
+        for trap in [Trap::ResetBefore, Trap::SwallowAnswer] {
+            let name = format!("store {takes} {trap:?}");
+            let swallowed = link.traffic().swallowed;
+            // The parameters of the statement that takes the store: its name, and the length and name of the node.
+            let taking = [name.as_bytes(), &[0, 0, 0, 14], b"first-"].concat();
+            link.set_trap(if takes { &taking } else { b".streams (" }, trap);
+            let (opening, named) = (database.clone(), name.clone());
+            let (report, outcome) = mpsc::sync_channel(1);
+            let opener = thread("opener", move || report.send(opening.open_store(&named)).unwrap());
+            sprung += 1;
+            link.wait_for("the trap", |traffic| traffic.sprung == sprung);
+            if trap == Trap::SwallowAnswer {
+                link.wait_for("the answer", |traffic| traffic.swallowed > swallowed);
+                link.cut(Cut::Reset);
+            }
+            opener.join().unwrap();
+            let fault = outcome.recv().unwrap().err().expect("the opening failed");
+            assert_eq!(fault.kind, FaultKind::Io, "{name}: {fault}");
+            let store = database.open_store(&name).unwrap();
+            append(&store, "s", 0, "0").unwrap();
+            check_dense(&store);
+        }
+    }
+    database.close();
+}
+
+/// Its lease has ended, and no other node has noticed.
+#[test]
+fn a_node_does_not_end_its_own_lease_when_it_opens_a_store() {
+    let url = fresh_database();
+    let database = Database::open(options(&url, "first")).unwrap();
+    let store = database.open_store("a").unwrap();
+    append(&store, "s", 0, "0").unwrap();
+    let sql = Sql::connect(&url);
+    assert_eq!(sql.change("UPDATE recount.nodes SET until = clock_timestamp() - interval '1 second'"), 1);
+    let other = database.open_store("b").unwrap();
+    append(&other, "s", 0, "0").unwrap();
+    append(&store, "s", 1, "1").unwrap();
+    database.close();
+}
+
+#[test]
+fn any_text_is_the_name_of_a_store() {
+    let url = fresh_database();
+    let database = Database::open(options(&url, "first")).unwrap();
+    let long = "long ".repeat(200);
+    let mut names =
+        ["", "A b", "a b", "it's \"quoted\"; DROP SCHEMA recount;--", "\\' \u{e9}\u{1f600}", &long];
+    for name in names {
+        append(&database.open_store(name).unwrap(), "s", 0, name).unwrap();
+        assert_eq!(
+            database.open_store(name).err().map(|fault| fault.kind),
+            Some(FaultKind::Locked),
+            "{name}"
+        );
+    }
+    names.sort_unstable();
+    assert_eq!(database.stores().unwrap(), names);
+    let refused = database.open_store("a\0b").err().expect("no text of PostgreSQL has this character");
+    println!("{refused}");
+    database.close();
+    let database = Database::open(options(&url, "second")).unwrap();
+    for name in names {
+        assert_eq!(texts(&database.open_store(name).unwrap(), "s"), [name]);
+    }
+    database.close();
 }

@@ -76,11 +76,18 @@ impl Sql {
     /// Waits until a condition of the database is true.
     #[track_caller]
     pub(crate) fn wait(&self, condition: &str) {
-        while self.rows(&format!("SELECT 1 WHERE {condition}")).is_empty() {
-            std::thread::yield_now();
-        }
+        until(|| !self.rows(&format!("SELECT 1 WHERE {condition}")).is_empty());
     }
 }
+
+/// Waits until a condition is true. Most take seconds, in which a loop would take the processor from what it waits for.
+pub(crate) fn until(mut is_true: impl FnMut() -> bool) {
+    while !is_true() {
+        std::thread::park_timeout(LOOK_EVERY);
+    }
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The records that a store reported to its observer.
 #[derive(Default)]
@@ -93,7 +100,7 @@ impl Observer for Observed {
 }
 
 impl Observed {
-    pub(crate) fn of(store: &PostgresStore) -> Arc<Self> {
+    pub(crate) fn of(store: &dyn Store) -> Arc<Self> {
         let observed = Arc::new(Observed::default());
         store.observe(observed.clone());
         observed
@@ -130,12 +137,18 @@ pub(crate) fn fault_of<T: std::fmt::Debug>(outcome: Result<T, AppendError>) -> F
 /// Reads where a stream ends, until the store answers. It may refuse while its network or database is faulty.
 #[track_caller]
 pub(crate) fn settled_tail(store: &PostgresStore, stream: &str) -> u64 {
+    settled(|| block_on(store.end(&stream.into()))).map_or(0, |end| end.next_sequence)
+}
+
+/// Calls a store until it answers.
+#[track_caller]
+pub(crate) fn settled<T>(call: impl Fn() -> Result<T, Fault>) -> T {
     loop {
-        match block_on(store.end(&stream.into())) {
-            Ok(end) => return end.map_or(0, |end| end.next_sequence),
+        match call() {
+            Ok(answer) => return answer,
             Err(fault) => assert!(is_of_the_network(&fault), "{fault}"),
         }
-        std::thread::yield_now();
+        std::thread::park_timeout(LOOK_EVERY);
     }
 }
 
