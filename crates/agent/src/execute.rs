@@ -87,6 +87,10 @@ impl Worker {
             DeskReporter { worker_session: &mut self.worker_session, seen: &mut seen, left: None };
         let outcome = {
             let call = async {
+                // Before the hooks, which are effects too, and again after them.
+                if let Err(error) = write.check_owner() {
+                    return outcome_failed(NOT_OWNER, error.to_string());
+                }
                 if let Some(hooked) = &hooked
                     && let Some(vetoed) = hooked.admit(&mut reporter, &mut cancel).await
                 {

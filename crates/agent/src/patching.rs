@@ -191,6 +191,7 @@ impl Worker {
         }
         let events = self.patch_events(call, action, &plan.steps, &inverses, &together);
         let summary = plan.steps.iter().map(PatchStep::title).collect::<Vec<_>>().join(", ");
+        self.worker_session.write().check_owner()?;
         let id = self.worker_session.world().entropy.draw();
         let write = move || {
             let _held = claim;

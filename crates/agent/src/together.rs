@@ -99,6 +99,9 @@ impl Worker {
             async move {
                 let mut reporter = ChannelReporter(sender);
                 let started = recount_world::moment();
+                if let Err(error) = write.check_owner() {
+                    return (at, outcome_failed(NOT_OWNER, error.to_string()), started);
+                }
                 if let Some(hooked) = hooked
                     && let Some(vetoed) = hooked.admit(&mut reporter, &mut cancel).await
                 {

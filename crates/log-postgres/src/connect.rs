@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use recount_log::{Fault, FaultKind, Retry};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
@@ -63,12 +63,20 @@ impl Target {
             Some("prefer" | "allow") => SslMode::Prefer,
             Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
             Some(other) => return Err(refused(&format!("sslmode={other} is unknown"))),
-            None if config.get_hosts().iter().all(is_this_machine) => SslMode::Disable,
+            None if config.get_hosts().iter().all(is_this_machine)
+                && config.get_hostaddrs().iter().all(IpAddr::is_loopback) =>
+            {
+                SslMode::Disable
+            }
             None => SslMode::Require,
         };
         config.ssl_mode(mode);
         if config.get_application_name().is_none() {
             config.application_name("recount");
+        }
+        if config.get_hosts().len() > 1 {
+            // Of several, the one that is the primary now.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         config.connect_timeout(limits::CONNECT_WAIT);
         config.keepalives_idle(limits::KEEPALIVE_IDLE).keepalives_interval(limits::KEEPALIVE_EVERY);
@@ -109,6 +117,10 @@ fn shown(config: &Config) -> String {
     format!("{hosts}/{}", config.get_dbname().or(config.get_user()).unwrap_or_default())
 }
 
+/// Compiling a statement takes longer than each of these statements does. A statement that waits for a lock, or whose client
+/// has left, must not keep its connection for ever.
+const SETTINGS: &str = "SET jit = off; SET lock_timeout = '10s'; SET client_connection_check_interval = '5s'";
+
 /// One connection, with the statements that were prepared on it.
 pub(crate) struct Session {
     client: Client,
@@ -143,8 +155,7 @@ impl Session {
             Err(_) => return Err(QueryError::timed_out(&context, 2 * limits::CONNECT_WAIT).into_fault()),
         };
         let session = Session { client, prepared: Mutex::default(), driver: driver.abort_handle() };
-        // Compiling a statement takes longer than each of these statements does.
-        session.execute(&context, "SET jit = off").await.map_err(QueryError::into_fault)?;
+        session.execute(&context, SETTINGS).await.map_err(QueryError::into_fault)?;
         Ok(session)
     }
 
@@ -295,6 +306,7 @@ mod tests {
             ("postgres://u@[::1]/d", SslMode::Disable),
             ("postgres:///d?host=/run/postgresql", SslMode::Disable),
             ("postgres://u@db.example/d", SslMode::Require),
+            ("postgres://u@localhost/d?hostaddr=10.0.0.5", SslMode::Require),
             ("postgres://u@localhost,db.example/d", SslMode::Require),
             ("postgres://u@db.example/d?sslmode=disable", SslMode::Disable),
             ("postgres://u@localhost/d?sslmode=verify-full", SslMode::Require),

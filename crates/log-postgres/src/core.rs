@@ -23,6 +23,8 @@ pub(crate) struct Core {
     pub(crate) observer: OnceLock<Arc<dyn Observer>>,
     pub(crate) meters: Meters,
     pub(crate) last_position: AtomicU64,
+    /// Whether a group was committed is unknown, and its callers know that.
+    pub(crate) is_unsettled: AtomicBool,
     /// The last commit found no space.
     pub(crate) is_full: AtomicBool,
     remembered: Remembered,
@@ -47,6 +49,7 @@ impl Core {
             observer: OnceLock::new(),
             meters: Meters::default(),
             last_position: AtomicU64::new(last_position),
+            is_unsettled: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             remembered: Remembered::default(),
         }

@@ -51,7 +51,7 @@ impl Database {
     async fn take_store(&self, session: Arc<Session>, name: &str) -> Result<PostgresStore, Fault> {
         let schema = shared::find_or_create(&session, name).await?;
         let owned = shared::take_over(&session, name, &self.0.name).await?;
-        let sql = Sql::new(&schema);
+        let sql = Sql::new(&schema, &self.0.name);
         schema::migrate(&session, name, &sql.schema, owned.version).await?;
         let counters = owned.counters;
         let core = Arc::new(Core::new(
@@ -70,6 +70,7 @@ impl Database {
             covered_to: owned.covered_to,
             known: Known::default(),
             unsettled: None,
+            gives_back: true,
             ending,
         };
         self.0.spawn(writer.run());

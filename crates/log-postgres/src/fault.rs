@@ -72,6 +72,8 @@ impl QueryError {
         let fault = Fault::new(kind, retry, message);
         // A fatal error ends the connection, possibly after a commit.
         match refusal.parsed_severity() {
+            // The connection is to a server that is no primary any more.
+            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => QueryError::Lost(fault),
             Some(Severity::Error) => QueryError::Refused(fault),
             _ => QueryError::Lost(fault),
         }

@@ -10,7 +10,7 @@ use recount_log::chain::ChainValue;
 use recount_log::{Damage, Fault, FeedRecord, ReadBound, Record, StreamKey, Tail};
 use tokio_postgres::Row;
 
-use crate::connect::Readers;
+use crate::connect::{Parameters, Readers};
 use crate::limits;
 use crate::sql::Sql;
 use crate::streams::{self, StreamState, bounded, number, record_sum, text};
@@ -21,8 +21,8 @@ pub(crate) struct Remembered(Mutex<Facts>);
 
 #[derive(Default)]
 struct Facts {
-    /// The numbers of streams.
-    ids: HashMap<StreamKey, i64>,
+    /// The numbers and first positions of streams.
+    ids: HashMap<StreamKey, (i64, u64)>,
     /// By stream: a sequence, and the chain value before it.
     heads: HashMap<i64, (u64, ChainValue)>,
 }
@@ -32,11 +32,11 @@ impl Remembered {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn id(&self, stream: &str) -> Option<i64> {
+    fn id(&self, stream: &str) -> Option<(i64, u64)> {
         self.lock().ids.get(stream).copied()
     }
 
-    fn put_id(&self, stream: &StreamKey, id: i64) {
+    fn put_id(&self, stream: &StreamKey, id: (i64, u64)) {
         let mut facts = self.lock();
         if facts.ids.len() >= limits::REMEMBERED_MAX {
             facts.ids.clear();
@@ -82,28 +82,30 @@ impl StoredRecord {
 }
 
 impl Reading<'_> {
-    async fn id(&self, stream: &StreamKey) -> Result<Option<i64>, Fault> {
+    async fn id(&self, stream: &StreamKey) -> Result<Option<(i64, u64)>, Fault> {
         if let Some(id) = self.remembered.id(stream) {
             return Ok(Some(id));
         }
         let found = streams::find(self.readers, self.sql, stream).await?;
         Ok(found.map(|state| {
-            self.remembered.put_id(stream, state.id);
-            state.id
+            let id = (state.id, state.first_position);
+            self.remembered.put_id(stream, id);
+            id
         }))
     }
 
     /// One page of a stream as it is stored.
     pub(crate) async fn page(
         &self,
-        id: i64,
+        (id, first_position): (i64, u64),
         from: u64,
         bound: ReadBound,
     ) -> Result<Vec<StoredRecord>, Fault> {
         let context = "reading records of a stream";
         let (count, bytes) = (bounded(bound.count.max(1)), bounded(bound.bytes));
-        let rows =
-            self.readers.query(context, &self.sql.records, &[&count, &bytes, &id, &number(from)]).await?;
+        let (from, first) = (number(from), number(first_position));
+        let parameters: Parameters<'_> = &[&count, &bytes, &id, &from, &first];
+        let rows = self.readers.query(context, &self.sql.records, parameters).await?;
         let mut meter = bound.meter();
         let stored = rows.iter().map(StoredRecord::of);
         Ok(stored.take_while(|stored| meter.admits(stored.record.bytes.len())).collect())

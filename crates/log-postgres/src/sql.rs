@@ -38,7 +38,7 @@ const COMMIT: &str = "
 WITH own AS (
     UPDATE recount.stores SET group_number = group_number + 1, last_position = $4::bigint,
         last_stream = $5::bigint, records = records + $6::bigint, bytes = bytes + $7::bigint
-    WHERE name = $1 AND epoch = $2::bigint AND group_number = $3::bigint RETURNING 1
+    WHERE name = $1 AND epoch = $2::bigint AND group_number = $3::bigint AND {own} RETURNING 1
 ), new_streams AS (
     INSERT INTO {schema}.streams (id, name, first_position, sum)
     SELECT new.* FROM own, unnest($8::bigint[], $9::bytea[], $10::bigint[], $11::bigint[]) AS new
@@ -67,8 +67,9 @@ const REMOVAL: &str = ", bounds AS (
     WHERE records.stream = new.id AND records.sequence < new.first_sequence
 )";
 
-/// Wakes other nodes. The result has one row if the group was committed.
-const NOTIFY: &str = " SELECT pg_notify('{channel}', ($4::bigint)::text) FROM own";
+/// The result has one row if the group was committed. Nothing is notified: no node follows a store that it does not own, and
+/// a notification makes the commits of all stores wait for each other.
+const DONE: &str = " SELECT 1 FROM own";
 
 /// The records of a page, which ends before the one that exceeds the bound of bytes, except for the first.
 const PAGE: &str = "
@@ -79,12 +80,11 @@ SELECT * FROM (
 ) AS page WHERE total <= $2::bigint OR total = octet_length(bytes)";
 
 impl Sql {
-    pub(crate) fn new(schema: &str) -> Self {
-        let channel = schema.to_owned();
+    pub(crate) fn new(schema: &str, node: &str) -> Self {
+        let own = format!("node = '{}'", node.replace('\'', "''"));
         let quoted = format!("\"{schema}\"");
-        let fill = |text: &str| -> Arc<str> {
-            text.replace("{schema}", &quoted).replace("{channel}", &channel).into()
-        };
+        let fill =
+            |text: &str| -> Arc<str> { text.replace("{schema}", &quoted).replace("{own}", &own).into() };
         let page =
             |order: &str, condition: &str| PAGE.replace("{order}", order).replace("{condition}", condition);
         let feed = format!(
@@ -101,12 +101,12 @@ impl Sql {
         let counters = "SELECT epoch, group_number, last_position, last_stream, records, bytes FROM recount.stores \
                         WHERE name = $1";
         Sql {
-            commit: fill(&format!("{COMMIT}{NOTIFY}")),
-            commit_removal: fill(&format!("{COMMIT}{REMOVAL}{NOTIFY}")),
+            commit: fill(&format!("{COMMIT}{DONE}")),
+            commit_removal: fill(&format!("{COMMIT}{REMOVAL}{DONE}")),
             repair: fill(
                 "WITH own AS (
                     UPDATE recount.stores SET group_number = group_number + 1
-                    WHERE name = $1 AND epoch = $2::bigint AND group_number = $3::bigint RETURNING 1
+                    WHERE name = $1 AND epoch = $2::bigint AND group_number = $3::bigint AND {own} RETURNING 1
                 ), put_rows AS (
                     INSERT INTO {schema}.rows (space, key, version, value, sum)
                     SELECT new.* FROM own, unnest($4::bytea[], $5::bytea[], $6::bigint[], $7::bytea[], $8::bigint[]) AS new
@@ -117,12 +117,13 @@ impl Sql {
                     WHERE rows.space = old.space AND rows.key = old.key
                 ) SELECT 1 FROM own",
             ),
-            skip: "UPDATE recount.stores SET group_number = group_number + 2
-                   WHERE name = $1 AND epoch = $2::bigint AND group_number = $3::bigint
-                   RETURNING epoch, group_number, last_position, last_stream"
-                .into(),
+            skip: fill(
+                "UPDATE recount.stores SET group_number = group_number + 2
+                 WHERE name = $1 AND epoch = $2::bigint AND group_number = $3::bigint AND {own}
+                 RETURNING epoch, group_number, last_position, last_stream",
+            ),
             counters: counters.into(),
-            note_loss: "UPDATE recount.stores SET lost_after = $3::bigint WHERE name = $1 AND epoch = $2".into(),
+            note_loss: "UPDATE recount.stores SET lost_after = $3::bigint WHERE name = $1 AND epoch <= $2".into(),
             give_back: "UPDATE recount.stores SET node = NULL WHERE name = $1 AND epoch = $2".into(),
             streams_by_name: fill(
                 "SELECT wanted.place, streams.id, streams.first_position, streams.first_sequence, streams.start,
@@ -131,13 +132,14 @@ impl Sql {
                  JOIN {schema}.streams ON streams.name = wanted.name
                  LEFT JOIN LATERAL (
                      SELECT records.sequence, records.position FROM {schema}.records
-                     WHERE records.stream = streams.id ORDER BY records.sequence DESC LIMIT 1
+                     WHERE records.stream = streams.id AND records.position >= streams.first_position
+                     ORDER BY records.sequence DESC LIMIT 1
                  ) AS last ON true",
             ),
             stream_names: fill(
                 "SELECT name FROM {schema}.streams WHERE $1::bytea IS NULL OR name > $1 ORDER BY name LIMIT $2::bigint",
             ),
-            records: fill(&page("sequence", "stream = $3::bigint AND sequence >= $4::bigint")),
+            records: fill(&page("sequence", "stream = $3::bigint AND sequence >= $4::bigint AND position >= $5::bigint")),
             feed: fill(&feed),
             row_versions: fill(
                 "SELECT wanted.place, rows.version FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY

@@ -64,6 +64,11 @@ impl PostgresStore {
         if self.closing.load(Ordering::SeqCst) {
             return Box::pin(ready(Err(closed())));
         }
+        if self.core.is_unsettled.load(Ordering::SeqCst) {
+            let message = "whether the last appends were committed is not known yet, because the database does not respond; \
+                           try again shortly";
+            return Box::pin(ready(Err(Fault::new(FaultKind::Io, Retry::Maybe, message))));
+        }
         let Ok(slot) = self.calls.clone().try_acquire_owned() else {
             let message =
                 format!("{} calls of the store are in progress; try again shortly", limits::CALLS_MAX);

@@ -37,6 +37,8 @@ pub(crate) struct Writer {
     pub(crate) known: Known,
     /// A group whose outcome could not be found out while its callers waited.
     pub(crate) unsettled: Option<Group>,
+    /// Whether other nodes may have the store when this writer has ended.
+    pub(crate) gives_back: bool,
     /// Closes when this writer has ended.
     pub(crate) ending: watch::Sender<()>,
 }
@@ -77,8 +79,10 @@ impl Writer {
         }
         let name = self.core.name();
         let epoch = self.counters.epoch;
-        let back = self.link.query("giving the store back", &self.core.sql.give_back, &[&name, &epoch]).await;
-        if let Err(error) = back {
+        if self.gives_back
+            && let Err(error) =
+                self.link.query("giving the store back", &self.core.sql.give_back, &[&name, &epoch]).await
+        {
             let fault = error.into_fault();
             tracing::debug!(%fault, store = name, "the store was not given back; its lease expires");
         }
@@ -141,6 +145,8 @@ impl Writer {
                 self.core.queue.abandon(&fault);
             }
             Outcome::Unknown(fault) => {
+                // Before the callers know: what they read now may not be what is there later.
+                self.core.is_unsettled.store(true, Ordering::SeqCst);
                 self.fail(jobs, &fault);
                 self.core.queue.fail_waiting(&fault);
                 self.unsettled = Some(group);
@@ -252,7 +258,7 @@ impl Writer {
         let mut next = state.first_sequence;
         let bound = ReadBound { count: limits::SCAN_PAGE, bytes: limits::SCAN_PAGE_BYTES };
         while next < keep_from {
-            let page = self.core.reading().page(state.id, next, bound).await?;
+            let page = self.core.reading().page((state.id, state.first_position), next, bound).await?;
             let Some(last) = page.last() else { break };
             next = last.record.sequence + 1;
             for stored in page.iter().filter(|stored| stored.record.sequence < keep_from) {
@@ -338,7 +344,7 @@ impl Writer {
     }
 
     /// A statement changed nothing, because the counters are not those of this writer.
-    async fn mismatch(&self, session: &Arc<Session>) -> Outcome {
+    async fn mismatch(&mut self, session: &Arc<Session>) -> Outcome {
         let name = self.core.name();
         match session.query("reading the counters", &self.core.sql.counters, &[&name]).await {
             Ok(rows) => self.ended(rows.first().map(Counters::of_row)).await,
@@ -413,11 +419,18 @@ impl Writer {
     }
 
     /// Why this writer cannot go on: its view of the counters is not that of the database.
-    async fn ended(&self, found: Option<Counters>) -> Outcome {
+    async fn ended(&mut self, found: Option<Counters>) -> Outcome {
         let name = self.core.name();
         let fault = match found {
-            Some(found) if found.epoch != self.counters.epoch => fenced(name),
-            Some(found) if found.group_number < self.counters.group_number => {
+            Some(found) if found.epoch > self.counters.epoch => {
+                // Another node owns it, and so this one has lost its lease.
+                self.core.node.lease().lose();
+                fenced(name)
+            }
+            // The database is from before this node took the store over, or from before its last commits.
+            Some(found)
+                if found.epoch < self.counters.epoch || found.group_number < self.counters.group_number =>
+            {
                 let acknowledged = self.counters.last_position;
                 let (epoch, until) = (self.counters.epoch, number(acknowledged));
                 let context = "noting a loss";
@@ -425,7 +438,8 @@ impl Writer {
                     self.link.query(context, &self.core.sql.note_loss, &[&name, &epoch, &until]).await;
                 if let Err(error) = noted {
                     let fault = error.into_fault();
-                    tracing::error!(%fault, "another node may take the store over without these events");
+                    tracing::error!(%fault, "the loss is not noted; the store is not given back");
+                    self.gives_back = false;
                 }
                 loss(name, acknowledged, found.last_position)
             }
@@ -449,6 +463,7 @@ impl Writer {
                 return false;
             }
         }
+        self.core.is_unsettled.store(false, Ordering::SeqCst);
         true
     }
 
@@ -521,6 +536,7 @@ impl Writer {
                 Err(fault)
             }
             Outcome::Unknown(fault) => {
+                self.core.is_unsettled.store(true, Ordering::SeqCst);
                 self.unsettled = Some(group);
                 Err(fault)
             }

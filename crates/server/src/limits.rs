@@ -65,6 +65,9 @@ pub const VERIFY_PAGE_BYTES: usize = 1 << 20;
 /// Appends that a migration has in progress; it waits before it sends a further one.
 pub const MIGRATE_APPENDS_MAX: usize = 1000;
 
+/// Bytes of these appends; it waits before it sends a further one.
+pub const MIGRATE_BYTES_MAX: usize = 32 << 20;
+
 /// Rows that a migration reads at a time.
 pub const MIGRATE_ROWS: usize = 256;
 

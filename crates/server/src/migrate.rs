@@ -201,7 +201,8 @@ async fn copy_blobs(from: &dyn Store, to: &dyn Store) -> Result<u64, Fault> {
 async fn copy_records(from: &dyn Store, to: &dyn Store) -> Result<u64, Fault> {
     let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
     let (mut position, mut count) = (0, 0);
-    let mut pending: VecDeque<(u64, Answer<Committed, AppendError>)> = VecDeque::new();
+    let mut pending: VecDeque<PendingAppend> = VecDeque::new();
+    let mut pending_bytes = 0;
     loop {
         let page = from.read_feed(position, bound).await?;
         let Some(last) = page.last() else { break };
@@ -215,25 +216,39 @@ async fn copy_records(from: &dyn Store, to: &dyn Store) -> Result<u64, Fault> {
                 records: records.iter().map(|record| record.record.bytes.clone()).collect(),
             };
             let append = Append { streams: vec![stream], ..Append::default() };
-            pending.push_back((first.record.position, to.append(append)));
-            while pending.len() > limits::MIGRATE_APPENDS_MAX {
-                settle(pending.pop_front()).await?;
+            let bytes = records.iter().map(|record| record.record.bytes.len()).sum::<usize>();
+            let result = to.append(append);
+            pending.push_back(PendingAppend { position: first.record.position, bytes, result });
+            pending_bytes += bytes;
+            while pending.len() > limits::MIGRATE_APPENDS_MAX || pending_bytes > limits::MIGRATE_BYTES_MAX {
+                let Some(next) = pending.pop_front() else { break };
+                pending_bytes -= next.bytes;
+                next.settle().await?;
             }
         }
     }
-    while !pending.is_empty() {
-        settle(pending.pop_front()).await?;
+    for next in pending {
+        next.settle().await?;
     }
     Ok(count)
 }
 
-/// Waits for an append, and compares the position of its first record.
-async fn settle(append: Option<(u64, Answer<Committed, AppendError>)>) -> Result<(), Fault> {
-    let Some((expected, append)) = append else { return Ok(()) };
-    let committed = append.await.map_err(of_append)?;
-    match committed.streams.first() {
-        Some(landed) if landed.first_position == expected => Ok(()),
-        _ => Err(differs(format!("the record at position {expected} got another position"))),
+/// An append that was sent and has no result yet.
+struct PendingAppend {
+    /// Of its first record.
+    position: u64,
+    bytes: usize,
+    result: Answer<Committed, AppendError>,
+}
+
+impl PendingAppend {
+    /// Waits for the result, and compares the position of the first record.
+    async fn settle(self) -> Result<(), Fault> {
+        let committed = self.result.await.map_err(of_append)?;
+        match committed.streams.first() {
+            Some(landed) if landed.first_position == self.position => Ok(()),
+            _ => Err(differs(format!("the record at position {} got another position", self.position))),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
-use recount_log::{Fault, FaultKind, MemoryStore, Store};
+use recount_log::{Fault, FaultKind, MemoryStore, Retry, Store};
 use recount_run::{CancelledBy, Command};
 use recount_world::{Kind, World};
 use serde_json::json;
@@ -148,9 +148,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
         if is_owner {
             return Ok(());
         }
-        let message = "another server has taken the stores over, because this one did not renew its lease in time; start \
-                       it again as a standby";
-        Err(StartError::failed(message.to_owned()))
+        Err(StartError::failed(LEASE_LOST))
     })
 }
 
@@ -320,6 +318,53 @@ async fn assemble(
 }
 
 /// Connects to the configured stores, and opens that of the default tenant.
+const NO_PANIC: &str = "connecting to a database never panics";
+
+/// Opens the store of the default tenant in a database. A standby waits for it, whatever happens to the database meanwhile,
+/// until it is stopped.
+async fn own(stores: &Stores, world: &World, if_owned: IfOwned) -> Result<Arc<dyn Store>, StartError> {
+    let waiting = wait_to_own(stores, world, if_owned);
+    if if_owned == IfOwned::Refuse {
+        return waiting.await;
+    }
+    tokio::select! {
+        opened = waiting => opened,
+        () = stores.lost() => Err(StartError::failed(LEASE_LOST)),
+        signal = stop_signal() => {
+            signal?;
+            Err(StartError::failed("stopped before this server owned the stores"))
+        }
+    }
+}
+
+async fn wait_to_own(
+    stores: &Stores,
+    world: &World,
+    if_owned: IfOwned,
+) -> Result<Arc<dyn Store>, StartError> {
+    let mut is_standby = false;
+    loop {
+        let fault = match stores.wait_for(world, |stores| stores.open(TENANT_DEFAULT)).await {
+            Ok(store) => return Ok(store),
+            Err(fault) => fault,
+        };
+        let is_owned = fault.kind == FaultKind::Locked;
+        let waits = is_owned || (is_standby && fault.retry != Retry::Never);
+        if if_owned == IfOwned::Refuse || !waits {
+            return Err(StartError::failed(fault.to_string()));
+        }
+        if !is_owned || !is_standby {
+            tracing::info!(%fault, "this server is a standby and waits for the stores");
+        }
+        is_standby = true;
+        tokio::time::sleep(limits::STANDBY_RETRY).await;
+    }
+}
+
+/// Why a server ends that has been taken for dead.
+const LEASE_LOST: &str = "another server has ended the lease of this one, because it was not renewed in time; start it again \
+                          as a standby";
+
 async fn open_stores(
     config: &Config,
     world: &World,
@@ -328,16 +373,24 @@ async fn open_stores(
     if_owned: IfOwned,
 ) -> Result<(Stores, Arc<dyn Store>), StartError> {
     if config.store.is_some() {
-        let (config, of_stores) = (config.clone(), world.clone());
+        let (config, of_folder) = (config.clone(), world.clone());
         let address = listener.local_addr().ok();
-        let work = move || {
+        let connect = move || {
             let stores = config.stores(address)?;
-            let store = stores.open_first(&of_stores, if_owned).inspect_err(|_| stores.disconnect())?;
-            Ok((stores, store))
+            stores.prepare_folder(&of_folder).inspect_err(|_| stores.disconnect())?;
+            Ok(stores)
         };
-        let opening = world.tasks.block(Kind::Effect, work);
-        let opened = standby::refuse_until(listener, world, redactor, opening).await;
-        return opened.expect("connecting to a database never panics");
+        let opened = async {
+            let stores: Stores = world.tasks.block(Kind::Effect, connect).await.expect(NO_PANIC)?;
+            match own(&stores, world, if_owned).await {
+                Ok(store) => Ok((stores, store)),
+                Err(error) => {
+                    stores.wait_for(world, Stores::disconnect).await;
+                    Err(error)
+                }
+            }
+        };
+        return standby::refuse_until(listener, world, redactor, opened).await;
     }
     let stores = config.stores(None)?;
     let store: Arc<dyn Store> = match config.in_memory {

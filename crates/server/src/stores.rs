@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recount_engine::SEAL_KEY_BYTES;
-use recount_log::{Fault, FaultKind, Store};
+use recount_log::{Fault, Store};
 use recount_world::{Kind, World};
 
 pub(crate) use self::note::{database_of, missing_store};
@@ -102,25 +102,12 @@ impl Stores {
         }
     }
 
-    /// Opens the store of the default tenant for a server. Before, the data folder is created and its key checked;
-    /// afterwards the folder notes its database. Blocks.
-    pub(crate) fn open_first(&self, world: &World, if_owned: IfOwned) -> Result<Arc<dyn Store>, StartError> {
+    /// Creates the data folder of a server whose stores are in a database, checks its key, and notes the database. Blocks.
+    pub(crate) fn prepare_folder(&self, world: &World) -> Result<(), StartError> {
         note::create_folder(&self.data)?;
         self.key(world)?;
-        let mut is_standby = false;
-        let store = loop {
-            match self.open(TENANT_DEFAULT) {
-                Err(fault) if fault.kind == FaultKind::Locked && if_owned == IfOwned::StandBy => {
-                    if !is_standby {
-                        tracing::info!(%fault, "this server is a standby and waits for the stores");
-                    }
-                    is_standby = true;
-                }
-                opened => break opened.map_err(|fault| StartError::failed(fault.to_string()))?,
-            }
-        };
         self.note_database();
-        Ok(store)
+        Ok(())
     }
 
     /// Creates the data folder for its owner only, unless it exists.

@@ -37,6 +37,11 @@ impl Drop for WorkerGuard {
         let tasks = work.ground().world.tasks.clone();
         tasks.spawn_until_shutdown(Kind::Effect, async move {
             tokio::time::sleep(limits::WORKER_RETRY).await;
+            // A store that does not respond is no fault of the run, which must not fail for it.
+            if let Err(fault) = work.ground().store().stats().await {
+                tracing::warn!(%run, %fault, "a worker was lost while the store does not respond");
+                work.write().context.dispatch.excuse(run);
+            }
             match work.catalogue().run(run).await {
                 Ok(Some(row)) if !row.has_ended() => work.write().context.dispatch.requeue(run),
                 Ok(_) => work.write().context.dispatch.forget(run),

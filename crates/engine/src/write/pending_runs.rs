@@ -178,6 +178,14 @@ impl PendingRuns {
         seen.is_none()
     }
 
+    /// The last loss of a worker of this run does not count.
+    pub(crate) fn excuse(&self, run: RunId) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lost) = queue.lost.get_mut(&run) {
+            lost.times = lost.times.saturating_sub(1);
+        }
+    }
+
     /// The worker of a run waits for another run, which may use its slot.
     pub(crate) fn lend(&self, run: RunId) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
