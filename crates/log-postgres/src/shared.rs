@@ -229,7 +229,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
             return Err(Fault::new(FaultKind::Locked, Retry::Maybe, message));
         }
         if seen.is_none() {
-            tracing::info!(
+            tracing::debug!(
                 store = name,
                 node = holder,
                 "waiting for the lease of the previous owner to expire"

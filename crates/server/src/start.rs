@@ -1,6 +1,7 @@
 //! Start and stop of a server: from the configuration to a running server and to its end. See [`serve`].
 
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 
 use recount_agent::model::{Registry, Secret};
@@ -344,7 +345,19 @@ async fn wait_to_own(
 ) -> Result<Arc<dyn Store>, StartError> {
     let mut is_standby = false;
     loop {
-        let fault = match stores.wait_for(world, |stores| stores.open(TENANT_DEFAULT)).await {
+        let mut opening = pin!(stores.wait_for(world, |stores| stores.open(TENANT_DEFAULT)));
+        let opened = match tokio::time::timeout(limits::STANDBY_RETRY, &mut opening).await {
+            Ok(opened) => opened,
+            Err(_) => {
+                if !is_standby {
+                    tracing::info!(
+                        "waiting for the stores: their owner is alive, or its lease has not expired yet"
+                    );
+                }
+                opening.await
+            }
+        };
+        let fault = match opened {
             Ok(store) => return Ok(store),
             Err(fault) => fault,
         };
