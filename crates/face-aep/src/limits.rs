@@ -75,6 +75,10 @@ pub const STREAMS_MAX: usize = 20_000;
 /// The part of those that is reserved for each tenant.
 pub const STREAMS_OWN_MAX: usize = 64;
 
+/// Pieces of a stream that are sent after the server began to shut down, if they were committed before; a reader gets the
+/// others after the restart.
+pub const SHUTDOWN_PIECES_MAX: usize = 64;
+
 /// `Retry-After` of `too_many_streams`.
 pub const STREAMS_RETRY: Duration = Duration::from_secs(5);
 

@@ -18,7 +18,7 @@ use super::Face;
 use super::caller::RunInPath;
 use super::http::{HandlerResult, Query, body_bytes, json, json_bytes};
 use crate::error::Refusal;
-use crate::stream::{self, Cursor};
+use crate::stream::{self, Cursor, StreamEnd};
 use crate::{accept, limits, project};
 
 pub(super) async fn append_events(RunInPath { face, run }: RunInPath, request: Request) -> HandlerResult {
@@ -191,9 +191,8 @@ fn event_stream(
     let mut caller = face.caller.clone();
     let over = async move {
         tokio::select! {
-            () = shutdown.requested() =>
-                "the server is shutting down; reconnect with the id of the last event",
-            () = caller.revoked() => "the token or ticket of this stream was revoked",
+            () = caller.revoked() => StreamEnd::Revoked,
+            () = shutdown.requested() => StreamEnd::Shutdown,
         }
     };
     let handover = stream::open(subscription, cursor, Box::pin(over), id.to_string(), place);
