@@ -196,7 +196,7 @@ impl Running {
     }
 }
 
-fn address_of(listener: &TcpListener) -> Result<SocketAddr, StartError> {
+pub(crate) fn address_of(listener: &TcpListener) -> Result<SocketAddr, StartError> {
     let failed = |why| StartError::failed(format!("cannot read the address of the listener: {why}"));
     listener.local_addr().map_err(failed)
 }

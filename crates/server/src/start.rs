@@ -18,7 +18,7 @@ use crate::boxed;
 use crate::config::{Config, LogFormat, Options};
 use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
-use crate::running::{Listeners, ServerSettings, bind_server};
+use crate::running::{Listeners, ServerSettings, address_of, bind_server};
 use crate::stores::{IfOwned, Stores};
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{Files, Running, StartError, backup, limits, logging, standby};
@@ -387,7 +387,7 @@ async fn open_stores(
 ) -> Result<(Stores, Arc<dyn Store>), StartError> {
     if config.store.is_some() {
         let (config, of_folder) = (config.clone(), world.clone());
-        let address = listener.local_addr().ok();
+        let address = Some(address_of(listener)?);
         let connect = move || {
             let stores = config.stores(address)?;
             stores.prepare_folder(&of_folder).inspect_err(|_| stores.disconnect())?;

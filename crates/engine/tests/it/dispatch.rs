@@ -182,6 +182,21 @@ async fn a_run_that_loses_its_workers_repeatedly_fails() {
     }
 }
 
+/// It would otherwise fail in each outage that is longer than three attempts.
+#[tokio::test(start_paused = true)]
+async fn workers_that_are_lost_while_the_store_does_not_respond_do_not_count() {
+    let fixture = fixture(Behaviour::GivesUp, 1).await;
+    let run = fixture.queue().await;
+    fixture.scene.store.fail_reads(true);
+    tokio::time::sleep(20 * recount_engine::limits::WORKER_RETRY).await;
+    fixture.scene.store.fail_reads(false);
+    // Afterwards it has as many attempts as any other run.
+    let mut types = vec!["run.queued", "run.started"];
+    types.extend(["gap.run_disconnected", "run.started"].repeat(3));
+    types.push("run.failed");
+    fixture.wait_for_types(run, &types).await;
+}
+
 /// A child run has its id before it is created, so it may be created twice if the outcome of the first attempt is
 /// unknown. Its writer reads it before or after the outcome is known.
 #[tokio::test(start_paused = true)]

@@ -70,7 +70,7 @@ fn course(seed: u64) -> FaultCourse {
 
 fn run(seed: u64) {
     println!("seed {seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let url = fresh_database();
     let (link, through) = link(&url);
     let database = Database::open(options(&through, "first")).unwrap();

@@ -9,6 +9,7 @@ use recount_log::chain::ChainValue;
 use recount_log::{AppendError, Committed, Fault, FaultKind, FeedRecord, Observer, Store};
 use recount_log_conformance::{ALL, block_on, records};
 use recount_log_postgres::{Database, PostgresOptions, PostgresStore};
+use recount_world::{Entropy as _, SeededEntropy};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// A lease that a test can wait for.
@@ -189,20 +190,16 @@ pub(crate) fn check_elsewhere(url: &str, name: &str, feed: &[FeedRecord]) {
     database.close();
 }
 
-/// The random numbers of SplitMix64, which depend only on the seed.
-pub(crate) struct Dice(pub(crate) u64);
+/// Random numbers that depend only on the seed.
+pub(crate) struct Dice(SeededEntropy);
 
 impl Dice {
-    pub(crate) fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+    pub(crate) fn new(seed: u64) -> Self {
+        Dice(SeededEntropy::new(seed))
     }
 
     /// Less than `bound`.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.roll() % bound as u64) as usize
+        (self.0.draw() % bound as u128) as usize
     }
 }

@@ -13,7 +13,7 @@ use crate::server::{CommandOutput, PATIENCE, Server, look_again, recount};
 
 /// A lease, and a busy machine. Users are promised 10 seconds, which only a quiet machine can show.
 const TAKE_OVER_MAX: Duration = Duration::from_secs(30);
-/// Less than what is left of a lease that was renewed in time, so that the stores were given back. Users are promised one
+/// Less than what remains of a lease that was renewed in time, so that the stores were given back. Users are promised one
 /// second, which only a quiet machine can show.
 const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 
