@@ -257,11 +257,12 @@ async fn check_loss(session: &Session, name: &str) -> Result<(), Fault> {
 
 /// The database ends before what an owner has acknowledged.
 pub(crate) fn loss(name: &str, acknowledged: u64, last: u64) -> Fault {
+    let quoted = name.replace('\'', "''");
     let message = format!(
         "the database has lost acknowledged events of store {name:?}: they were acknowledged up to position {acknowledged}, \
          and it ends at {last}; it was probably switched to a standby that did not have them. Switch back to a server that \
          has them, or give them up with UPDATE recount.stores SET last_position = lost_after, lost_after = NULL WHERE name \
-         = '{name}'"
+         = '{quoted}'"
     );
     Fault::new(FaultKind::Corrupt, Retry::Never, message)
 }
