@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::group::Known;
 use crate::node::{Node, wait_for};
 use crate::options::PostgresOptions;
-use crate::shared::Survey;
+use crate::shared::{StoreOwner, Survey};
 use crate::sql::Sql;
 use crate::store::PostgresStore;
 use crate::writer::Writer;
@@ -81,6 +81,12 @@ impl Database {
             "owns the store"
         );
         Ok(PostgresStore::new(core, ended))
+    }
+
+    /// The node that owns a store, whether or not it is alive; `None` between two owners.
+    pub fn owner(&self, name: &str) -> Result<Option<StoreOwner>, Fault> {
+        let (node, name) = (self.0.clone(), name.to_owned());
+        wait_for(&self.0.handle, async move { shared::owner(node.readers(), &name).await })
     }
 
     /// Notes a value for the whole database unless one is noted, and returns the noted one.

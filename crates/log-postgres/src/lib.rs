@@ -45,5 +45,5 @@ mod writer;
 
 pub use database::Database;
 pub use options::PostgresOptions;
-pub use shared::{NodeRow, StoreRow, Survey};
+pub use shared::{NodeRow, StoreOwner, StoreRow, Survey};
 pub use store::PostgresStore;

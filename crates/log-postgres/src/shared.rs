@@ -10,7 +10,7 @@ use recount_log::{Fault, FaultKind, Retry};
 use recount_world::Clock;
 use tokio_postgres::Row;
 
-use crate::connect::{Link, Session};
+use crate::connect::{Link, Readers, Session};
 use crate::fault::QueryError;
 use crate::group::Counters;
 use crate::limits;
@@ -265,6 +265,23 @@ pub(crate) fn loss(name: &str, acknowledged: u64, last: u64) -> Fault {
          = '{quoted}'"
     );
     Fault::new(FaultKind::Corrupt, Retry::Never, message)
+}
+
+/// The node that owns a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreOwner {
+    /// Its name, which no other process ever has.
+    pub node: String,
+    /// Where it can be reached; empty if it did not report that.
+    pub address: String,
+}
+
+pub(crate) async fn owner(readers: &Readers, name: &str) -> Result<Option<StoreOwner>, Fault> {
+    let sql: Arc<str> = "SELECT nodes.node, nodes.address
+         FROM recount.stores JOIN recount.nodes ON nodes.node = stores.node WHERE stores.name = $1"
+        .into();
+    let found = readers.query("looking for the owner of a store", &sql, &[&name]).await?;
+    Ok(found.first().map(|row| StoreOwner { node: row.get(0), address: row.get(1) }))
 }
 
 /// The nodes and stores of a database.

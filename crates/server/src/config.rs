@@ -43,6 +43,8 @@ pub struct Config {
     pub data: PathBuf,
     /// The database that holds the stores; `None`: the data folder holds them.
     pub store: Option<DatabaseUrl>,
+    /// Where other servers on the same database reach this one, if that is not the bound address.
+    pub node_address: Option<String>,
     /// Whether events are kept in memory only. Not for operators: measures the cost of the disk.
     pub in_memory: bool,
     pub durability: Durability,
@@ -116,6 +118,7 @@ impl Config {
             bind: values.bind,
             data: values.data,
             store: values.store,
+            node_address: values.node_address,
             in_memory: options.in_memory,
             durability: values.durability,
             accept_loss_after: options.accept_loss_after,
@@ -163,7 +166,8 @@ impl Config {
     /// The stores that are configured, for a server that listens at `address`. Blocks until a database responds.
     pub(crate) fn stores(&self, address: Option<SocketAddr>) -> Result<Stores, StartError> {
         if let Some(url) = &self.store {
-            return Stores::in_database(&self.data, url, address);
+            let address = self.node_address.clone().or_else(|| address.map(reachable));
+            return Stores::in_database(&self.data, url, address.as_deref());
         }
         let sqlite = SqliteSettings {
             durability: self.durability,
@@ -172,6 +176,14 @@ impl Config {
         };
         Ok(Stores::in_folder(&self.data, sqlite))
     }
+}
+
+/// A bound address as other machines may reach it.
+fn reachable(bound: SocketAddr) -> String {
+    if !bound.ip().is_unspecified() {
+        return bound.to_string();
+    }
+    format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), bound.port())
 }
 
 /// Refuses options that contradict a database.

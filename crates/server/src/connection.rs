@@ -30,8 +30,9 @@ use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
 use crate::connection_limits::ConnectionLimits;
+use crate::forwarding::ForwardAcceptor;
 use crate::limits;
-use crate::peer::Peer;
+use crate::peer::{ArrivedAt, Peer};
 use crate::upgradable::upgradable;
 
 type Socket = StallGuard<TcpStream>;
@@ -41,6 +42,16 @@ pub(crate) struct ServerContext {
     pub(crate) router: Router,
     pub(crate) connections: Arc<ConnectionLimits>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Accepts connections of other servers, if there can be any.
+    pub(crate) forwards: Option<Arc<ForwardAcceptor>>,
+}
+
+/// The addresses of both ends of a connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) peer: SocketAddr,
+    /// Where it arrived, if that was another server.
+    pub(crate) arrived_at: Option<SocketAddr>,
 }
 
 /// A requested stream, and the head of its response.
@@ -52,17 +63,18 @@ struct Stream {
 /// Serves until the peer leaves, something fails, or the server shuts down.
 pub(crate) async fn serve(
     stream: TcpStream,
-    peer: SocketAddr,
+    ends: Ends,
     context: Arc<ServerContext>,
     mut shutdown: Shutdown,
 ) {
+    let peer = ends.peer;
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY; small writes may be delayed");
     }
     let mut socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
     loop {
         // Boxed, so that it takes no memory while a stream is sent.
-        let served = Box::pin(serve_http(socket, peer, &context, &mut shutdown)).await;
+        let served = Box::pin(serve_http(socket, ends, &context, &mut shutdown)).await;
         let Some((free, requested)) = served else { return };
         socket = free;
         let writing = outlet::write(&mut socket, requested.head, requested.pieces);
@@ -98,14 +110,14 @@ async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown
 /// Serves requests until one is for a stream; `None` when the connection is over.
 async fn serve_http(
     socket: Socket,
-    peer: SocketAddr,
+    ends: Ends,
     context: &Arc<ServerContext>,
     shutdown: &mut Shutdown,
 ) -> Option<(Socket, Stream)> {
-    let waiting = socket.waiting();
+    let (peer, waiting) = (ends.peer, socket.waiting());
     let requested = RequestedStream::default();
     let (socket, dropped) = upgradable(socket);
-    let handler = RequestHandler { context: context.clone(), peer, requested: requested.clone() };
+    let handler = RequestHandler { context: context.clone(), ends, requested: requested.clone() };
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HEAD_WAIT)
@@ -190,7 +202,7 @@ impl RequestedStream {
 /// and the connection leaves the library.
 struct RequestHandler {
     context: Arc<ServerContext>,
-    peer: SocketAddr,
+    ends: Ends,
     requested: RequestedStream,
 }
 
@@ -206,7 +218,10 @@ impl Service<Request<Incoming>> for RequestHandler {
             let refused = (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, closes).into_response();
             return Box::pin(async move { Ok(refused) });
         }
-        request.extensions_mut().insert(Peer(self.peer));
+        request.extensions_mut().insert(Peer(self.ends.peer));
+        if let Some(address) = self.ends.arrived_at {
+            request.extensions_mut().insert(ArrivedAt(address));
+        }
         let can_take_over = can_take_over(&request);
         let (clock, requested) = (self.context.clock.clone(), self.requested.clone());
         let response = self.context.router.clone().oneshot(request.map(Body::new));

@@ -49,6 +49,13 @@ impl ConnectionLimits {
         self.refusals.clone().try_acquire_owned().map_or(Admission::Nothing, Admission::Refusal)
     }
 
+    /// Admits a connection again, whose client turned out to have another address.
+    pub(crate) fn readmit(&self, held: Share<IpAddr>, peer: SocketAddr) -> Admission {
+        drop(held);
+        self.accepted.fetch_sub(1, Ordering::Relaxed);
+        self.try_admit(peer)
+    }
+
     /// Counts a connection that was cut because its peer accepted no data.
     pub(crate) fn count_stalled(&self) {
         self.stalled.fetch_add(1, Ordering::Relaxed);

@@ -19,6 +19,7 @@ pub mod doctor;
 mod error;
 pub mod export;
 mod files;
+mod forwarding;
 mod guard;
 mod health;
 pub mod limits;

@@ -36,6 +36,13 @@ pub const CONNECTIONS_RETRY: Duration = Duration::from_secs(5);
 /// `Retry-After` of a standby.
 pub const STANDBY_RETRY: Duration = Duration::from_secs(1);
 
+/// How long a standby waits for the owner to accept a connection that it passes; then the client gets 503. The owner waits
+/// as long for the standby.
+pub const FORWARD_WAIT: Duration = Duration::from_secs(2);
+
+/// Bytes of a connection that are looked at before it is served: enough for the beginning of a health check.
+pub const FIRST_BYTES: usize = 16;
+
 /// How long a new owner waits for the previous one to give all stores back, after it has given the first one back.
 pub const HANDOVER_WAIT: Duration = Duration::from_secs(30);
 

@@ -1,7 +1,7 @@
 //! Accepts connections up to the limit. `connection.rs` serves each of them.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
@@ -9,11 +9,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use recount_world::{Kind, World};
+use recount_transport::Share;
+use recount_world::{Kind, Shutdown, World};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
 
-use crate::connection::{self, ServerContext};
+use crate::connection::{self, Ends, ServerContext};
 use crate::connection_limits::Admission;
 use crate::limits;
 
@@ -47,9 +48,9 @@ fn admit(stream: TcpStream, peer: SocketAddr, context: &Arc<ServerContext>, full
     match context.connections.try_admit(peer) {
         Admission::Place(place) => {
             let context = context.clone();
-            world.tasks.spawn(Kind::Connection, move |shutdown| async move {
-                connection::serve(stream, peer, context, shutdown).await;
-                drop(place);
+            let full = full.clone();
+            world.tasks.spawn(Kind::Connection, move |shutdown| {
+                serve_admitted(stream, peer, place, context, full, shutdown)
             });
         }
         Admission::Refusal(place) => {
@@ -61,6 +62,41 @@ fn admit(stream: TcpStream, peer: SocketAddr, context: &Arc<ServerContext>, full
         }
         Admission::Nothing => drop(stream),
     }
+}
+
+/// Serves a connection of a client, or one that another server passes for its client.
+async fn serve_admitted(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    mut place: Share<IpAddr>,
+    context: Arc<ServerContext>,
+    full: Router,
+    mut shutdown: Shutdown,
+) {
+    let mut ends = Ends { peer, arrived_at: None };
+    if let Some(acceptor) = &context.forwards {
+        let accepted = tokio::select! {
+            () = shutdown.requested() => return,
+            accepted = acceptor.accept(&mut stream, peer) => accepted,
+        };
+        let client = match accepted {
+            Ok(client) => client,
+            Err(error) => {
+                tracing::info!(%peer, %error, "a connection was closed before a request");
+                return;
+            }
+        };
+        if let Some(client) = client {
+            ends = Ends { peer: client.peer, arrived_at: Some(client.arrived_at) };
+            place = match context.connections.readmit(place, client.peer) {
+                Admission::Place(place) => place,
+                Admission::Refusal(_place) => return refuse_connection(stream, client.peer, full).await,
+                Admission::Nothing => return,
+            };
+        }
+    }
+    connection::serve(stream, ends, context, shutdown).await;
+    drop(place);
 }
 
 /// Reads one request and refuses it. A refusal sent before the request could be lost with the connection.

@@ -24,6 +24,7 @@ use crate::boxed;
 use crate::config::{Aaep, Aap, RoomAccess};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
+use crate::forwarding::{ForwardAcceptor, NodeKey};
 use crate::metrics::{Requests, Sources};
 use crate::stores::Stores;
 use crate::tenants::Tenants;
@@ -140,9 +141,9 @@ impl Running {
         }
         let ServerSettings { access, aap, aaep, profiles, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, tokens, &world);
+        let is_in_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
         if !address.ip().to_canonical().is_loopback() && gate.tokens.is_empty() {
-            let of_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
-            let place = if of_database { "--store URL" } else { "--data FOLDER" };
+            let place = if is_in_database { "--store URL" } else { "--data FOLDER" };
             return Err(StartError::usage(format!(
                 "{address} is not a loopback address and no token exists; create a token with `recount token \
                  add {place}`, or bind a loopback address"
@@ -163,16 +164,21 @@ impl Running {
         };
         let router = router(sources, stores, &gate, aaep.rooms.access);
         let clock = world.clock.clone();
+        let forwards = key.filter(|_| is_in_database).map(|key| {
+            let (key, entropy) = (NodeKey::derive(&key), world.entropy.clone());
+            Arc::new(ForwardAcceptor { key, entropy, allows_anonymous: gate.allows_anonymous() })
+        });
         let mut bound = Vec::new();
         let mut room_address = None;
         if let Some(listener) = room_listener {
             let address = address_of(&listener)?;
             let router = listeners::at_root(router.clone(), aaep.rooms.at_root(), address);
-            let context = ServerContext { router, connections: connections.clone(), clock: clock.clone() };
+            let (connections, clock) = (connections.clone(), clock.clone());
+            let context = ServerContext { router, connections, clock, forwards: None };
             bound.push((listener, context));
             room_address = Some(address);
         }
-        bound.push((listener, ServerContext { router, connections, clock }));
+        bound.push((listener, ServerContext { router, connections, clock, forwards }));
         Ok((Running { address, room_address, engine, gate }, Listeners { bound, full, world }))
     }
 

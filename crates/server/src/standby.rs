@@ -1,7 +1,9 @@
-//! Responds to requests while this server does not own its stores: 200 for `/healthz`, otherwise 503 with `Retry-After`.
+//! Serves clients while this server does not own its stores: passes their connections to the owner, and responds itself
+//! to `/healthz`. While there is no owner: 503 with `Retry-After`.
 //!
-//! It must not know stores. Start at [`refuse_until`].
+//! It must not know stores. Start at [`serve_until`].
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -12,21 +14,37 @@ use recount_engine::Redactor;
 use recount_event::Code;
 use recount_face_aep::Refusal;
 use recount_world::{Kind, World};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
 
-use crate::{health, limits, listen};
+use crate::forwarding::{self, ForwardTarget, Forwarded, NotForwarded};
+use crate::{Files, health, limits, listen};
 
-/// Refuses requests until the stores are opened, and returns the result of that.
-pub(crate) async fn refuse_until<T>(
+/// The owner of the stores, as far as it is known.
+pub(crate) type Owner = watch::Receiver<Option<ForwardTarget>>;
+
+/// What all connections share.
+#[derive(Clone)]
+struct Standby {
+    world: World,
+    redactor: Arc<Redactor>,
+    owner: Owner,
+    arrived_at: SocketAddr,
+}
+
+/// Serves clients until the stores are opened, and returns the result of that. Connections to the former owner are then
+/// closed: the end of `owner` announces it.
+pub(crate) async fn serve_until<T>(
     listener: &TcpListener,
+    arrived_at: SocketAddr,
     world: &World,
     redactor: &Arc<Redactor>,
+    owner: Owner,
     opened: impl Future<Output = T>,
 ) -> T {
-    let router = Router::new().route("/healthz", get(health::alive)).fallback(refuse);
-    let router = recount_face_aep::identified(router, world.clone(), redactor.clone());
-    let places = Arc::new(Semaphore::new(limits::REFUSALS_MAX));
+    let standby = Standby { world: world.clone(), redactor: redactor.clone(), owner, arrived_at };
+    // Each client needs one connection here and one to the owner.
+    let places = Arc::new(Semaphore::new((Files::now().connections_max() / 2).max(1)));
     let mut opened = pin!(opened);
     loop {
         let accepted = tokio::select! {
@@ -38,9 +56,9 @@ pub(crate) async fn refuse_until<T>(
             Ok((stream, peer)) => {
                 // Without a place, the connection is closed without a response.
                 let Ok(place) = places.clone().try_acquire_owned() else { continue };
-                let router = router.clone();
+                let standby = standby.clone();
                 world.tasks.spawn(Kind::Connection, move |_| async move {
-                    listen::refuse_connection(stream, peer, router).await;
+                    standby.serve(stream, peer).await;
                     drop(place);
                 });
             }
@@ -52,9 +70,81 @@ pub(crate) async fn refuse_until<T>(
     }
 }
 
-async fn refuse() -> Response {
-    let detail = "this server does not own its stores: it is starting, or it is a standby for the server that owns them; \
-                  use that one, or try again shortly";
+impl Standby {
+    async fn serve(mut self, client: TcpStream, peer: SocketAddr) {
+        let first = match forwarding::first_bytes(&client).await {
+            Ok(first) => first,
+            Err(error) => {
+                tracing::debug!(%peer, %error, "a connection ended before a request");
+                return;
+            }
+        };
+        // Another server takes this one for the owner; a connection is passed only once.
+        if first.is_empty() || forwarding::is_forwarded(&first) {
+            return;
+        }
+        if first.starts_with(b"GET /healthz") || first.starts_with(b"HEAD /healthz") {
+            return self.refuse(client, peer, "this server is a standby".to_owned()).await;
+        }
+        let Some(target) = self.owner.borrow_and_update().clone() else {
+            let detail = "this server is starting or is a standby, and no server owns the stores at the moment; try \
+                          again shortly";
+            return self.refuse(client, peer, detail.to_owned()).await;
+        };
+        let (forwarded, address) = (Forwarded { peer, arrived_at: self.arrived_at }, &target.address);
+        match target.connect(forwarded, &*self.world.entropy).await {
+            Ok(owner) => self.pass(client, peer, owner, &target).await,
+            Err(NotForwarded::Unreachable(error)) => {
+                tracing::info!(%error, owner = target.node, address, "cannot pass a connection to the owner");
+                let detail = format!(
+                    "this server is a standby, and the owner of the stores at {address} cannot be reached; try again \
+                     shortly"
+                );
+                self.refuse(client, peer, detail).await;
+            }
+            Err(NotForwarded::TokenRequired) => {
+                let detail = format!(
+                    "this server is a standby that can be reached from other machines, and the owner of the stores at \
+                     {address} requires no token, so it accepts only clients of its own machine; start the owner with \
+                     --require-token"
+                );
+                self.refuse(client, peer, detail).await;
+            }
+        }
+    }
+
+    /// Copies bytes in both directions until one side ends, or another server owns the stores.
+    async fn pass(
+        &mut self,
+        mut client: TcpStream,
+        peer: SocketAddr,
+        mut owner: TcpStream,
+        to: &ForwardTarget,
+    ) {
+        if let Err(error) = client.set_nodelay(true) {
+            tracing::debug!(%error, "cannot set TCP_NODELAY; small writes may be delayed");
+        }
+        let replaced = self.owner.wait_for(|now| now.as_ref().is_some_and(|now| now.node != to.node));
+        tokio::select! {
+            ended = tokio::io::copy_bidirectional(&mut client, &mut owner) => {
+                if let Err(error) = ended {
+                    tracing::debug!(%peer, %error, "a connection to the owner ended early");
+                }
+            }
+            _ = replaced => tracing::debug!(%peer, "a connection is closed: the stores have another owner"),
+        }
+    }
+
+    /// Responds itself: with 200 to `/healthz`, with 503 to everything else.
+    async fn refuse(&self, client: TcpStream, peer: SocketAddr, detail: String) {
+        let refuse = move || async move { refusal(&detail) };
+        let router = Router::new().route("/healthz", get(health::alive)).fallback(refuse);
+        let router = recount_face_aep::identified(router, self.world.clone(), self.redactor.clone());
+        listen::refuse_connection(client, peer, router).await;
+    }
+}
+
+fn refusal(detail: &str) -> Response {
     let refusal = Refusal::new(Code::StoreUnavailable, detail);
     Refusal { retry_after: Some(limits::STANDBY_RETRY), ..refusal }.into_response()
 }

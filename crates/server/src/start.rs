@@ -1,5 +1,6 @@
 //! Start and stop of a server: from the configuration to a running server and to its end. See [`serve`].
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use recount_run::{CancelledBy, Command};
 use recount_world::{Kind, World};
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, AgentPool};
@@ -18,6 +20,7 @@ use crate::boxed;
 use crate::config::{Config, LogFormat, Options};
 use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
+use crate::forwarding::{ForwardTarget, NodeKey};
 use crate::running::{Listeners, ServerSettings, address_of, bind_server};
 use crate::stores::{IfOwned, Stores};
 use crate::tenant_folder::TENANT_DEFAULT;
@@ -378,6 +381,35 @@ async fn wait_to_own(
 const LEASE_LOST: &str = "another server has ended the lease of this one, because it was not renewed in time; start it again \
                           as a standby";
 
+/// Announces which server owns the store of the default tenant, for as long as it is not this one.
+async fn watch_owner(
+    stores: &Stores,
+    world: &World,
+    key: NodeKey,
+    known: &watch::Sender<Option<ForwardTarget>>,
+) -> Infallible {
+    loop {
+        match stores.wait_for(world, |stores| stores.owner(TENANT_DEFAULT)).await {
+            Ok(owner) => {
+                let target = owner.filter(|owner| !owner.address.is_empty()).map(|owner| {
+                    let address = owner.address.trim_start_matches("http://").to_owned();
+                    ForwardTarget { node: owner.node, address, key: key.clone() }
+                });
+                known.send_if_modified(|known| {
+                    let is_new =
+                        known.as_ref().map(|known| &known.node) != target.as_ref().map(|new| &new.node);
+                    if is_new {
+                        *known = target;
+                    }
+                    is_new
+                });
+            }
+            Err(fault) => tracing::debug!(%fault, "cannot look for the owner of the stores"),
+        }
+        tokio::time::sleep(limits::STANDBY_RETRY).await;
+    }
+}
+
 async fn open_stores(
     config: &Config,
     world: &World,
@@ -387,15 +419,21 @@ async fn open_stores(
 ) -> Result<(Stores, Arc<dyn Store>), StartError> {
     if config.store.is_some() {
         let (config, of_folder) = (config.clone(), world.clone());
-        let address = Some(address_of(listener)?);
+        let address = address_of(listener)?;
         let connect = move || {
-            let stores = config.stores(address)?;
-            stores.prepare_folder(&of_folder).inspect_err(|_| stores.disconnect())?;
-            Ok(stores)
+            let stores = config.stores(Some(address))?;
+            let key = stores.prepare_folder(&of_folder).inspect_err(|_| stores.disconnect())?;
+            Ok((stores, NodeKey::derive(&key)))
         };
+        let (owner, known_owner) = watch::channel(None);
         let opened = async {
-            let stores: Stores = world.tasks.block(Kind::Effect, connect).await.expect(NO_PANIC)?;
-            match own(&stores, world, if_owned).await {
+            let (stores, key): (Stores, _) =
+                world.tasks.block(Kind::Effect, connect).await.expect(NO_PANIC)?;
+            let opened = tokio::select! {
+                opened = own(&stores, world, if_owned) => opened,
+                never = watch_owner(&stores, world, key, &owner) => match never {},
+            };
+            match opened {
                 Ok(store) => Ok((stores, store)),
                 Err(error) => {
                     stores.wait_for(world, Stores::disconnect).await;
@@ -403,7 +441,7 @@ async fn open_stores(
                 }
             }
         };
-        return standby::refuse_until(listener, world, redactor, opened).await;
+        return standby::serve_until(listener, address, world, redactor, known_owner, opened).await;
     }
     let stores = config.stores(None)?;
     let store: Arc<dyn Store> = match config.in_memory {

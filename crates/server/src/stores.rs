@@ -8,12 +8,12 @@ mod note;
 mod postgres;
 mod sqlite;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recount_engine::SEAL_KEY_BYTES;
 use recount_log::{Fault, Store};
+use recount_log_postgres::StoreOwner;
 use recount_world::{Kind, World};
 
 pub(crate) use self::note::{database_of, missing_store};
@@ -53,12 +53,12 @@ impl Stores {
         Stores { data: data.into(), engine: StoreEngine::Sqlite(sqlite) }
     }
 
-    /// Stores in a database. `address` is where this server listens, for other servers and people. Blocks until the
+    /// Stores in a database. `address` is where other servers and people reach this one. Blocks until the
     /// database responds.
     pub(crate) fn in_database(
         data: impl Into<PathBuf>,
         url: &DatabaseUrl,
-        address: Option<SocketAddr>,
+        address: Option<&str>,
     ) -> Result<Self, StartError> {
         let stores = PostgresStores::connect(url, address)?;
         Ok(Stores { data: data.into(), engine: StoreEngine::Postgres(stores) })
@@ -69,6 +69,14 @@ impl Stores {
         match &self.engine {
             StoreEngine::Sqlite(_) => std::future::pending().await,
             StoreEngine::Postgres(stores) => stores.lost().await,
+        }
+    }
+
+    /// The server that owns a store. Blocks.
+    pub(crate) fn owner(&self, name: &str) -> Result<Option<StoreOwner>, Fault> {
+        match &self.engine {
+            StoreEngine::Sqlite(_) => Ok(None),
+            StoreEngine::Postgres(stores) => stores.owner(name),
         }
     }
 
@@ -102,12 +110,13 @@ impl Stores {
         }
     }
 
-    /// Creates the data folder of a server whose stores are in a database, checks its key, and notes the database. Blocks.
-    pub(crate) fn prepare_folder(&self, world: &World) -> Result<(), StartError> {
+    /// Creates the data folder of a server whose stores are in a database, notes the database, and returns the checked key.
+    /// Blocks.
+    pub(crate) fn prepare_folder(&self, world: &World) -> Result<[u8; SEAL_KEY_BYTES], StartError> {
         note::create_folder(&self.data)?;
-        self.key(world)?;
+        let key = self.key(world)?;
         self.note_database();
-        Ok(())
+        Ok(key)
     }
 
     /// Creates the data folder for its owner only, unless it exists.

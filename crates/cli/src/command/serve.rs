@@ -22,6 +22,9 @@ pub(super) struct Serve {
     /// Keep the stores in this PostgreSQL database instead of the data folder, such as postgres://user@host/db
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+    /// Host and port at which other servers on the same database reach this one; default: the bound address
+    #[arg(long, value_name = "HOST:PORT")]
+    node_address: Option<String>,
     /// strict: acknowledge after the disk confirms; relaxed: faster, but a power cut may lose the newest events
     #[arg(long, value_parser = ["strict", "relaxed"])]
     durability: Option<String>,
@@ -84,6 +87,7 @@ impl Serve {
             data: self.data,
             config: self.config,
             store: self.store,
+            node_address: self.node_address,
             durability: self.durability,
             accept_loss_after: self.accept_loss_after,
             log: self.log,

@@ -56,6 +56,19 @@ pub(super) fn address_or_off(text: &str) -> Result<Option<SocketAddr>, String> {
     or_off(text, |text| address(text).ok(), "an address with a port, such as 127.0.0.1:8080")
 }
 
+/// A host with a port, or nothing.
+pub(super) fn host_or_auto(text: &str) -> Result<Option<String>, String> {
+    let is_host = |text: &str| {
+        let (host, port) = text.rsplit_once(':')?;
+        let named = !host.is_empty() && !host.contains(['/', '@', ' ']);
+        (named && port.parse::<u16>().is_ok_and(|port| port > 0)).then(|| text.to_owned())
+    };
+    match text {
+        "auto" => Ok(None),
+        text => some(is_host(text), "a host with a port, such as 10.0.0.7:8765, or auto").map(Some),
+    }
+}
+
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {
     match DatabaseUrl::parse(text) {
         Some(_) => Err("a folder; --store names a database".to_owned()),

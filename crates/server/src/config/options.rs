@@ -10,6 +10,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The URL of the database that holds the stores.
     pub store: Option<String>,
+    /// Where other servers on the same database reach this one.
+    pub node_address: Option<String>,
     pub durability: Option<String>,
     /// Positions after which acknowledged events may be missing. Only on the command line: it is about one loss.
     pub accept_loss_after: Vec<u64>,

@@ -2,13 +2,12 @@
 //!
 //! The only module that opens such a store. It must not know tenants.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use recount_engine::SEAL_KEY_BYTES;
 use recount_log::{Fault, FaultKind, Retry, Store};
-use recount_log_postgres::{Database, PostgresOptions, Survey};
+use recount_log_postgres::{Database, PostgresOptions, StoreOwner, Survey};
 use recount_world::World;
 
 use crate::database_url::DatabaseUrl;
@@ -28,7 +27,7 @@ pub(super) struct PostgresStores {
 
 impl PostgresStores {
     /// Connects, and creates or migrates what all stores share.
-    pub(super) fn connect(url: &DatabaseUrl, address: Option<SocketAddr>) -> Result<Self, StartError> {
+    pub(super) fn connect(url: &DatabaseUrl, address: Option<&str>) -> Result<Self, StartError> {
         let failed = |fault: Fault| unusable(url, &fault);
         let options = PostgresOptions {
             node: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -64,6 +63,10 @@ impl PostgresStores {
                 opened => return Ok(Arc::new(opened?)),
             }
         }
+    }
+
+    pub(super) fn owner(&self, name: &str) -> Result<Option<StoreOwner>, Fault> {
+        self.database.owner(name)
     }
 
     pub(super) async fn lost(&self) {

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use recount_client::Client;
 use recount_client::request::{AppendEvents, CreateRun, NewEvent, Producer};
+use recount_client::{Client, Source, Tail, TailItem, Until};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -60,10 +60,33 @@ impl Place {
 
     /// The addresses of all nodes.
     fn nodes(&self) -> Vec<String> {
+        let listed = self.listed();
+        listed.iter().filter_map(|line| line["address"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Nodes and stores.
+    fn listed(&self) -> Vec<Value> {
         let mut command = recount();
         let listed = CommandOutput::of(command.args(["nodes", "--json", "--store", &self.url]));
-        let lines = listed.data.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines.filter_map(|line| line["address"].as_str().map(str::to_owned)).collect()
+        listed.data.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect()
+    }
+
+    /// Waits until the server owns the stores and serves them.
+    async fn until_owner(&self, server: &Server) {
+        let until = recount_world::moment() + PATIENCE;
+        loop {
+            let listed = self.listed();
+            let of_server =
+                listed.iter().find(|line| line["address"] == format!("http://{}", server.address));
+            let node = of_server.map(|line| line["node"].clone());
+            let owns = |line: &Value| line["store"] == "default" && Some(&line["owner"]) == node.as_ref();
+            if listed.iter().any(owns) {
+                break;
+            }
+            assert!(recount_world::moment() < until, "the server never owns the stores: {listed:?}");
+            look_again().await;
+        }
+        until_ready(server).await;
     }
 }
 
@@ -119,6 +142,32 @@ impl Account {
     }
 }
 
+/// A client that follows a run through any number of connections.
+struct Follower {
+    tail: Tail,
+    texts: Vec<String>,
+}
+
+impl Follower {
+    fn begin(client: &Client, run: &str) -> Self {
+        let tail = client.tail(Source::Run(run.to_owned()), None, Until::Ended);
+        Follower { tail, texts: Vec::new() }
+    }
+
+    /// Waits until exactly these texts were received, in order.
+    async fn until(&mut self, expected: &[String]) {
+        while self.texts.len() < expected.len() {
+            let item = tokio::time::timeout(PATIENCE, self.tail.next()).await;
+            let Some(item) = item.expect("nothing more is received") else { panic!("the stream ended") };
+            if let TailItem::Event { envelope, .. } = item.unwrap() {
+                let event: Value = serde_json::from_str(&envelope).unwrap();
+                self.texts.extend(event["data"]["text"].as_str().map(str::to_owned));
+            }
+        }
+        assert_eq!(self.texts, expected);
+    }
+}
+
 fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
@@ -151,26 +200,32 @@ async fn a_standby_takes_over_from_an_owner_that_is_killed_and_hands_over_when_i
     let mut account = Account::begin(&client).await;
     let mut second = place.standby("second", "first").await;
     assert_eq!(status_of(&second.address, "/healthz").await, Some(200));
-    assert_eq!(status_of(&second.address, "/readyz").await, Some(503), "a standby is not ready");
-    for _ in 0..20 {
+    until_ready(&second).await;
+    let standby = Client::new(&second.url(), None).unwrap();
+    let mut follower = Follower::begin(&standby, &account.run);
+    for _ in 0..10 {
         account.append(&client).await;
+        account.append(&standby).await;
     }
+    follower.until(&account.acknowledged).await;
 
     let killed = recount_world::moment();
     first.kill();
-    until_ready(&second).await;
+    account.append(&standby).await;
+    println!("appended through the standby {:?} after the kill", killed.elapsed());
+    place.until_owner(&second).await;
     println!("taken over after {:?}", killed.elapsed());
     assert!(killed.elapsed() < TAKE_OVER_MAX, "{:?}", killed.elapsed());
     account.check(&second).await;
-    let client = Client::new(&second.url(), None).unwrap();
     for _ in 0..20 {
-        account.append(&client).await;
+        account.append(&standby).await;
     }
+    follower.until(&account.acknowledged).await;
 
     let third = place.standby("third", "first").await;
     let stopped = recount_world::moment();
     second.interrupt();
-    until_ready(&third).await;
+    place.until_owner(&third).await;
     println!("handed over after {:?}", stopped.elapsed());
     assert!(stopped.elapsed() < HAND_OVER_MAX, "{:?}", stopped.elapsed());
     second.stop();
@@ -196,7 +251,7 @@ async fn an_owner_that_wakes_up_after_its_lease_changes_nothing_and_ends() {
         client.append_run_events(&run, &AppendEvents { producer, events: vec![event] }).await
     };
     let new_client = async {
-        until_ready(&second).await;
+        place.until_owner(&second).await;
         let client = Client::new(&second.url(), None).unwrap();
         account.append(&client).await;
         first.go_on();
