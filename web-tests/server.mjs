@@ -5,6 +5,7 @@ import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -84,7 +85,7 @@ class Server {
       for (const stream of [child.stdout, child.stderr]) {
         createInterface({ input: stream }).on('line', (line) => {
           this.printed.push(line);
-          const address = /http:\/\/[0-9.]+:[0-9]+/.exec(line);
+          const address = /https?:\/\/[0-9.]+:[0-9]+/.exec(line);
           if (address) {
             clearTimeout(timer);
             resolve(address[0]);
@@ -124,8 +125,11 @@ class Server {
   /// Sends JSON text as it is, and answers the text that came back. On a connection of its own: one from before a kill
   /// may still look open.
   async request(method, path, body) {
-    const request = httpRequest(this.origin + path, {
+    // A certificate of a test is not known to anyone else.
+    const send = this.origin.startsWith('https') ? httpsRequest : httpRequest;
+    const request = send(this.origin + path, {
       method,
+      rejectUnauthorized: false,
       agent: false,
       headers: {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),

@@ -22,13 +22,15 @@ const BROWSERS: &[&str] = &["/usr/bin/chromium", "chromium", "chromium-browser",
 const BROWSER_VARIABLE: &str = "RECOUNT_CHROMIUM";
 
 /// Programs and their packages: `curl` runs the commands of the README, `sqlite3` queries a live store, `bwrap` is one
-/// of the two sandbox layers, `git` is used by tools, `perl` by escape attempts, and `speech-dispatcher` speaks.
+/// of the two sandbox layers, `git` is used by tools, `perl` by escape attempts, `openssl` makes certificates, and
+/// `speech-dispatcher` speaks.
 const PROGRAMS: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("sqlite3", "sqlite3"),
     ("bwrap", "bubblewrap"),
     ("git", "git"),
     ("perl", "perl"),
+    ("openssl", "openssl"),
     ("speech-dispatcher", "speech-dispatcher"),
 ];
 

@@ -140,6 +140,7 @@ codes! {
     TaskErased = "task_erased", 410, final, "permanent", "The task was deleted with its runs.", "Create a new task; the id is never used again.";
     TaskNotFound = "task_not_found", 404, final, "permanent", "No task with this id exists.", "List tasks with GET /v1/tasks.";
     TicketInvalid = "ticket_invalid", 401, final, "permanent", "The ticket is unknown, expired, or valid for something else.", "Request a new one with POST /v1/tickets.";
+    TlsRequired = "tls_required", 400, final, "permanent", "This address requires TLS, and the request was not encrypted.", "Use https:// in the URL.";
     TokenInvalid = "token_invalid", 401, final, "permanent", "The token is unknown, expired or revoked.", "Ask the operator for a new one; recount token ls lists the existing ones.";
     TokenMissing = "token_missing", 401, final, "permanent", "This server requires a token.", "Send the header `authorization: Bearer TOKEN`, or set RECOUNT_TOKEN.";
     TokenNotFound = "token_not_found", 404, final, "permanent", "No token with this id exists.", "List tokens with recount token ls.";

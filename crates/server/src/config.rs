@@ -35,6 +35,7 @@ use crate::database_url::DatabaseUrl;
 use crate::redaction::Redaction;
 use crate::settings::{Environment, Lookup, Setting};
 use crate::stores::{Durability, SqliteSettings, Stores};
+use crate::tls::TlsFiles;
 
 /// The complete checked configuration.
 #[derive(Debug, Clone)]
@@ -43,6 +44,8 @@ pub struct Config {
     pub data: PathBuf,
     /// The database that holds the stores; `None`: the data folder holds them.
     pub store: Option<DatabaseUrl>,
+    /// The certificate and key for TLS; `None`: connections are not encrypted.
+    pub tls: Option<TlsFiles>,
     /// Where other servers on the same database reach this one, if that is not the bound address.
     pub node_address: Option<String>,
     /// Whether events are kept in memory only. Not for operators: measures the cost of the disk.
@@ -119,6 +122,7 @@ impl Config {
             data: values.data,
             store: values.store,
             node_address: values.node_address,
+            tls: tls_files(values.tls_cert, values.tls_key)?,
             in_memory: options.in_memory,
             durability: values.durability,
             accept_loss_after: options.accept_loss_after,
@@ -163,10 +167,17 @@ impl Config {
         })
     }
 
+    /// The URL of a server with this configuration.
+    pub(crate) fn url_of(&self, address: impl std::fmt::Display) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{address}")
+    }
+
     /// The stores that are configured, for a server that listens at `address`. Blocks until a database responds.
     pub(crate) fn stores(&self, address: Option<SocketAddr>) -> Result<Stores, StartError> {
         if let Some(url) = &self.store {
             let address = self.node_address.clone().or_else(|| address.map(reachable));
+            let address = address.map(|address| self.url_of(address));
             return Stores::in_database(&self.data, url, address.as_deref());
         }
         let sqlite = SqliteSettings {
@@ -175,6 +186,20 @@ impl Config {
             hot_events_max: self.hot_events_max,
         };
         Ok(Stores::in_folder(&self.data, sqlite))
+    }
+}
+
+/// Both files or none.
+fn tls_files(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, StartError> {
+    match (cert, key) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
+        (Some(_), None) => {
+            Err(StartError::usage("TLS needs the private key of the certificate; set --tls-key"))
+        }
+        (None, Some(_)) => {
+            Err(StartError::usage("TLS needs a certificate for the private key; set --tls-cert"))
+        }
     }
 }
 

@@ -20,28 +20,31 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, StatusCode, Version, header};
 use hyper::body::{Body as _, Incoming};
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use recount_transport::outlet::{self, End};
 use recount_transport::{Handover, Pieces, StallGuard};
-use recount_world::{Clock, Shutdown};
-use tokio::net::TcpStream;
+use recount_world::{Clock, Kind, Shutdown, World};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tower::ServiceExt as _;
 
 use crate::connection_limits::ConnectionLimits;
+use crate::encryption::Encryption;
 use crate::forwarding::ForwardAcceptor;
 use crate::limits;
-use crate::peer::{ArrivedAt, Peer};
+use crate::peer::{ArrivedAt, Encrypted, Peer};
 use crate::upgradable::upgradable;
 
-type Socket = StallGuard<TcpStream>;
+type Socket<IO> = StallGuard<IO>;
 
 /// What all connections share.
 pub(crate) struct ServerContext {
     pub(crate) router: Router,
     pub(crate) connections: Arc<ConnectionLimits>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) world: World,
+    /// Encrypts connections, if they are to be encrypted.
+    pub(crate) encryption: Option<Encryption>,
     /// Accepts connections of other servers, if there can be any.
     pub(crate) forwards: Option<Arc<ForwardAcceptor>>,
 }
@@ -52,6 +55,7 @@ pub(crate) struct Ends {
     pub(crate) peer: SocketAddr,
     /// Where it arrived, if that was another server.
     pub(crate) arrived_at: Option<SocketAddr>,
+    pub(crate) is_encrypted: bool,
 }
 
 /// A requested stream, and the head of its response.
@@ -61,16 +65,13 @@ struct Stream {
 }
 
 /// Serves until the peer leaves, something fails, or the server shuts down.
-pub(crate) async fn serve(
-    stream: TcpStream,
+pub(crate) async fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: IO,
     ends: Ends,
     context: Arc<ServerContext>,
     mut shutdown: Shutdown,
 ) {
     let peer = ends.peer;
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot set TCP_NODELAY; small writes may be delayed");
-    }
     let mut socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
     loop {
         // Boxed, so that it takes no memory while a stream is sent.
@@ -108,12 +109,12 @@ async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown
 }
 
 /// Serves requests until one is for a stream; `None` when the connection is over.
-async fn serve_http(
-    socket: Socket,
+async fn serve_http<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    socket: Socket<IO>,
     ends: Ends,
     context: &Arc<ServerContext>,
     shutdown: &mut Shutdown,
-) -> Option<(Socket, Stream)> {
+) -> Option<(Socket<IO>, Stream)> {
     let (peer, waiting) = (ends.peer, socket.waiting());
     let requested = RequestedStream::default();
     let (socket, dropped) = upgradable(socket);
@@ -172,6 +173,52 @@ async fn serve_http(
     }
 }
 
+/// Serves any number of requests at a time until the peer leaves or the server shuts down. Streams stay with the library.
+pub(crate) async fn serve_http2<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: IO,
+    ends: Ends,
+    context: Arc<ServerContext>,
+    mut shutdown: Shutdown,
+) {
+    let peer = ends.peer;
+    let socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
+    let handler = RequestHandler { context: context.clone(), ends, requested: RequestedStream::default() };
+    let connection = http2::Builder::new(OwnTasks(context.world.clone()))
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits::REQUESTS_OF_A_CONNECTION_MAX)
+        .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
+        .max_send_buf_size(limits::SEND_BYTES_OF_A_REQUEST_MAX)
+        .keep_alive_interval(limits::PROBE_EVERY)
+        .keep_alive_timeout(limits::PROBE_EVERY)
+        .serve_connection(TokioIo::new(socket), handler);
+    let mut connection = std::pin::pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = shutdown.requested() => {
+            connection.as_mut().graceful_shutdown();
+            tokio::time::timeout(limits::DRAIN_WAIT, connection).await.unwrap_or(Ok(()))
+        }
+    };
+    match served {
+        Err(error) if is_stall(&error) => {
+            context.connections.count_stalled();
+            tracing::info!(%peer, "a connection was closed: its peer accepted no data for too long");
+        }
+        Err(error) => tracing::debug!(%peer, %error, "a connection ended early"),
+        Ok(()) => {}
+    }
+}
+
+/// Runs the requests of an HTTP/2 connection as tasks of this server.
+#[derive(Clone)]
+struct OwnTasks(World);
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for OwnTasks {
+    fn execute(&self, request: F) {
+        self.0.tasks.spawn(Kind::Connection, |_| request);
+    }
+}
+
 /// Whether [`StallGuard`] ended an HTTP connection.
 fn is_stall(error: &hyper::Error) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
@@ -219,11 +266,14 @@ impl Service<Request<Incoming>> for RequestHandler {
             return Box::pin(async move { Ok(refused) });
         }
         request.extensions_mut().insert(Peer(self.ends.peer));
+        if self.ends.is_encrypted {
+            request.extensions_mut().insert(Encrypted);
+        }
         if let Some(address) = self.ends.arrived_at {
             request.extensions_mut().insert(ArrivedAt(address));
         }
         let can_take_over = can_take_over(&request);
-        let (clock, requested) = (self.context.clock.clone(), self.requested.clone());
+        let (clock, requested) = (self.context.world.clock.clone(), self.requested.clone());
         let response = self.context.router.clone().oneshot(request.map(Body::new));
         Box::pin(async move {
             let mut response = response.await?;

@@ -15,7 +15,7 @@ use recount_event::Code;
 use recount_face_aep::Refusal;
 
 use crate::access::{Gate, without_ticket};
-use crate::peer::{ArrivedAt, Peer};
+use crate::peer::{ArrivedAt, Encrypted, Peer};
 use crate::{audit, limits, web};
 
 /// Refuses requests that are not allowed, and identifies the client of the others.
@@ -27,6 +27,7 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     let rules = OriginRules {
         bound: request.extensions().get::<ArrivedAt>().map_or(gate.bound, |ArrivedAt(address)| *address),
         allows_anonymous: gate.allows_anonymous(),
+        is_encrypted: request.extensions().get::<Encrypted>().is_some(),
         allowed_origins: &gate.access.allowed_origins,
     };
     let peer = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
@@ -140,6 +141,8 @@ struct OriginRules<'a> {
     bound: SocketAddr,
     /// Whether requests without a token are allowed.
     allows_anonymous: bool,
+    /// Whether the request arrived encrypted: then a page of this server did, too.
+    is_encrypted: bool,
     allowed_origins: &'a [String],
 }
 
@@ -165,6 +168,8 @@ impl OriginRules<'_> {
         };
         let named = text(origin, Code::OriginRefused, "Origin")?;
         let authority = match named.strip_prefix("http://") {
+            _ if self.is_encrypted => named.strip_prefix("https://"),
+            // A proxy may have encrypted it.
             None if !self.allows_anonymous => named.strip_prefix("https://"),
             authority => authority,
         };
@@ -175,7 +180,17 @@ impl OriginRules<'_> {
             return Ok(PageAccess::Allowed(origin.clone()));
         }
         let shown: String = named.chars().take(80).collect();
-        Err(Refusal::new(Code::OriginRefused, origin_refused(&shown, host, self.allowed_origins)))
+        Err(Refusal::new(
+            Code::OriginRefused,
+            origin_refused(&shown, &self.own_origin(host), self.allowed_origins),
+        ))
+    }
+}
+
+impl OriginRules<'_> {
+    fn own_origin(&self, host: &str) -> String {
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        format!("{scheme}://{host}")
     }
 }
 
@@ -202,10 +217,9 @@ const FETCH_MODE: &str = "sec-fetch-mode";
 const FETCH_DESTINATION: &str = "sec-fetch-dest";
 
 /// The detail of a refused origin, with the setting that allows it. It is for the developer of the page.
-fn origin_refused(shown: &str, host: &str, allowed: &[String]) -> String {
+fn origin_refused(shown: &str, own: &str, allowed: &[String]) -> String {
     let mut names: Vec<&str> = allowed.iter().take(limits::ORIGINS_SHOWN_MAX).map(String::as_str).collect();
-    let own = format!("http://{host}");
-    names.insert(0, &own);
+    names.insert(0, own);
     let more = match allowed.len().saturating_sub(limits::ORIGINS_SHOWN_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -279,6 +293,7 @@ mod tests {
         let rules = OriginRules {
             bound: "127.0.0.1:8765".parse().unwrap(),
             allows_anonymous,
+            is_encrypted: false,
             allowed_origins: &allowed,
         };
         let page = rules.check_page(&headers, &Uri::from_static("/v1/runs"));
@@ -312,6 +327,7 @@ mod tests {
             let rules = OriginRules {
                 bound: "127.0.0.1:8765".parse().unwrap(),
                 allows_anonymous: true,
+                is_encrypted: false,
                 allowed_origins: allowed,
             };
             rules
@@ -336,6 +352,29 @@ mod tests {
             "{detail}"
         );
         assert!(!detail.contains("https://app39.example"), "{detail}");
+    }
+
+    #[test]
+    fn only_encrypted_pages_are_own_pages_of_an_encrypted_server() {
+        let allowed = [];
+        let rules = OriginRules {
+            bound: "127.0.0.1:8765".parse().unwrap(),
+            allows_anonymous: true,
+            is_encrypted: true,
+            allowed_origins: &allowed,
+        };
+        let check = |origin: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, "localhost:8765".parse().unwrap());
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+            rules
+                .check_page(&headers, &Uri::from_static("/v1/runs"))
+                .map(drop)
+                .map_err(|refusal| refusal.detail)
+        };
+        assert_eq!(check("https://localhost:8765"), Ok(()));
+        let refused = check("http://localhost:8765").unwrap_err();
+        assert!(refused.contains("allowed origins: https://localhost:8765"), "{refused}");
     }
 
     #[test]

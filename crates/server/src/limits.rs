@@ -55,6 +55,18 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Headers of one request; more is refused with 431.
 pub const HEADERS_MAX: usize = 100;
 
+/// Requests of one HTTP/2 connection at a time; the client waits with more.
+pub const REQUESTS_OF_A_CONNECTION_MAX: u32 = 1_024;
+
+/// Bytes of responses that an HTTP/2 connection keeps for each request until the client accepts them.
+pub const SEND_BYTES_OF_A_REQUEST_MAX: usize = 256 << 10;
+
+/// How often a quiet HTTP/2 connection is probed; without an answer for as long, it is closed.
+pub const PROBE_EVERY: Duration = Duration::from_secs(30);
+
+/// How often the files of the certificate are looked at for a change.
+pub const CERTIFICATE_LOOK_EVERY: Duration = Duration::from_secs(5);
+
 /// How long the listener pauses after the operating system refused it a connection.
 pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 

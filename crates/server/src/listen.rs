@@ -5,18 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use recount_transport::Share;
 use recount_world::{Kind, Shutdown, World};
 use tokio::net::{TcpListener, TcpStream};
-use tower::ServiceExt as _;
 
 use crate::connection::{self, Ends, ServerContext};
 use crate::connection_limits::Admission;
 use crate::limits;
+use crate::refusing::refuse_connection;
+use crate::tls;
 
 pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
@@ -54,9 +51,9 @@ fn admit(stream: TcpStream, peer: SocketAddr, context: &Arc<ServerContext>, full
             });
         }
         Admission::Refusal(place) => {
-            let full = full.clone();
-            world.tasks.spawn(Kind::Connection, move |_| async move {
-                refuse_connection(stream, peer, full).await;
+            let (full, context) = (full.clone(), context.clone());
+            world.tasks.spawn(Kind::Connection, move |shutdown| async move {
+                refuse(stream, peer, &context, full, shutdown).await;
                 drop(place);
             });
         }
@@ -73,7 +70,10 @@ async fn serve_admitted(
     full: Router,
     mut shutdown: Shutdown,
 ) {
-    let mut ends = Ends { peer, arrived_at: None };
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set TCP_NODELAY; small writes may be delayed");
+    }
+    let mut ends = Ends { peer, arrived_at: None, is_encrypted: false };
     if let Some(acceptor) = &context.forwards {
         let accepted = tokio::select! {
             () = shutdown.requested() => return,
@@ -87,38 +87,45 @@ async fn serve_admitted(
             }
         };
         if let Some(client) = client {
-            ends = Ends { peer: client.peer, arrived_at: Some(client.arrived_at) };
+            ends = Ends { peer: client.peer, arrived_at: Some(client.arrived_at), ..ends };
             place = match context.connections.readmit(place, client.peer) {
                 Admission::Place(place) => place,
-                Admission::Refusal(_place) => return refuse_connection(stream, client.peer, full).await,
+                Admission::Refusal(_place) => {
+                    return refuse(stream, client.peer, &context, full, shutdown).await;
+                }
                 Admission::Nothing => return,
             };
         }
     }
-    connection::serve(stream, ends, context, shutdown).await;
+    match context.encryption.clone() {
+        None => connection::serve(stream, ends, context, shutdown).await,
+        Some(encryption) => {
+            let Some(encrypted) = encryption.encrypt(stream, ends.peer, &mut shutdown).await else { return };
+            let ends = Ends { is_encrypted: true, ..ends };
+            if tls::is_http2(&encrypted) {
+                Box::pin(connection::serve_http2(encrypted, ends, context, shutdown)).await;
+            } else {
+                Box::pin(connection::serve(encrypted, ends, context, shutdown)).await;
+            }
+        }
+    }
     drop(place);
 }
 
-/// Reads one request and refuses it. A refusal sent before the request could be lost with the connection.
-pub(crate) async fn refuse_connection(stream: TcpStream, peer: SocketAddr, full: Router) {
-    let connection = http1::Builder::new()
-        .max_buf_size(limits::HEAD_BYTES_MAX)
-        .max_headers(limits::HEADERS_MAX)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service(full));
-    match tokio::time::timeout(limits::REFUSAL_WAIT, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => {
-            tracing::debug!(%peer, %error, "a connection over the limit closed before it was rejected")
+/// Refuses a connection over the limit.
+async fn refuse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    context: &ServerContext,
+    full: Router,
+    mut shutdown: Shutdown,
+) {
+    match &context.encryption {
+        None => refuse_connection(stream, peer, full).await,
+        Some(encryption) => {
+            if let Some(encrypted) = encryption.encrypt(stream, peer, &mut shutdown).await {
+                refuse_connection(encrypted, peer, full).await;
+            }
         }
-        Err(_) => tracing::debug!(%peer, "a connection over the limit timed out before it was rejected"),
     }
-}
-
-type RequestService = TowerToHyperService<
-    tower::util::MapRequest<Router, fn(http::Request<Incoming>) -> http::Request<axum::body::Body>>,
->;
-
-fn service(router: Router) -> RequestService {
-    TowerToHyperService::new(router.map_request(|request| request.map(axum::body::Body::new)))
 }

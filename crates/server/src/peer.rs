@@ -10,3 +10,7 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 /// requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArrivedAt(pub(crate) SocketAddr);
+
+/// A request that arrived encrypted; in its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Encrypted;

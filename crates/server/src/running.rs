@@ -24,10 +24,12 @@ use crate::boxed;
 use crate::config::{Aaep, Aap, RoomAccess};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
+use crate::encryption::Encryption;
 use crate::forwarding::{ForwardAcceptor, NodeKey};
 use crate::metrics::{Requests, Sources};
 use crate::stores::Stores;
 use crate::tenants::Tenants;
+use crate::tls::ServerTls;
 use crate::{
     Files, StartError, applications, audit, backup, contract, doctor, guard, health, limits, listen,
     listeners, metrics, removals, tokens, web,
@@ -40,6 +42,8 @@ pub(crate) struct ServerSettings {
     pub(crate) aap: Aap,
     pub(crate) aaep: Aaep,
     pub(crate) profiles: Arc<Profiles>,
+    /// Encrypts connections, if they are to be encrypted.
+    pub(crate) tls: Option<ServerTls>,
     /// Each configured value with its source, for the audit trail.
     pub(crate) settings: serde_json::Value,
 }
@@ -139,7 +143,7 @@ impl Running {
             );
             tenants.record_dropped_ends().await;
         }
-        let ServerSettings { access, aap, aaep, profiles, settings: _ } = entry;
+        let ServerSettings { access, aap, aaep, profiles, tls, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, tokens, &world);
         let is_in_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
         if !address.ip().to_canonical().is_loopback() && gate.tokens.is_empty() {
@@ -163,7 +167,6 @@ impl Running {
             started_ms: world.clock.now_ms(),
         };
         let router = router(sources, stores, &gate, aaep.rooms.access);
-        let clock = world.clock.clone();
         let forwards = key.filter(|_| is_in_database).map(|key| {
             let (key, entropy) = (NodeKey::derive(&key), world.entropy.clone());
             Arc::new(ForwardAcceptor { key, entropy, allows_anonymous: gate.allows_anonymous() })
@@ -173,12 +176,17 @@ impl Running {
         if let Some(listener) = room_listener {
             let address = address_of(&listener)?;
             let router = listeners::at_root(router.clone(), aaep.rooms.at_root(), address);
-            let (connections, clock) = (connections.clone(), clock.clone());
-            let context = ServerContext { router, connections, clock, forwards: None };
+            let (connections, world) = (connections.clone(), world.clone());
+            let context = ServerContext { router, connections, world, encryption: None, forwards: None };
             bound.push((listener, context));
             room_address = Some(address);
         }
-        bound.push((listener, ServerContext { router, connections, clock, forwards }));
+        if let Some(tls) = &tls {
+            tls.keep_current(&world);
+        }
+        let encryption = tls.map(|tls| Encryption::new(tls, &world, engine.write().redactor()));
+        let context = ServerContext { router, connections, world: world.clone(), encryption, forwards };
+        bound.push((listener, context));
         Ok((Running { address, room_address, engine, gate }, Listeners { bound, full, world }))
     }
 

@@ -13,12 +13,15 @@ use axum::routing::get;
 use recount_engine::Redactor;
 use recount_event::Code;
 use recount_face_aep::Refusal;
-use recount_world::{Kind, World};
+use recount_world::{Kind, Shutdown, World};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
+use crate::encryption::Encryption;
 use crate::forwarding::{self, ForwardTarget, Forwarded, NotForwarded};
-use crate::{Files, health, limits, listen};
+use crate::refusing::refuse_connection;
+use crate::tls::ServerTls;
+use crate::{Files, health, limits};
 
 /// The owner of the stores, as far as it is known.
 pub(crate) type Owner = watch::Receiver<Option<ForwardTarget>>;
@@ -30,6 +33,8 @@ struct Standby {
     redactor: Arc<Redactor>,
     owner: Owner,
     arrived_at: SocketAddr,
+    /// Encrypts its own responses. Connections to the owner are encrypted by the owner.
+    encryption: Option<Encryption>,
 }
 
 /// Serves clients until the stores are opened, and returns the result of that. Connections to the former owner are then
@@ -40,9 +45,11 @@ pub(crate) async fn serve_until<T>(
     world: &World,
     redactor: &Arc<Redactor>,
     owner: Owner,
+    tls: Option<ServerTls>,
     opened: impl Future<Output = T>,
 ) -> T {
-    let standby = Standby { world: world.clone(), redactor: redactor.clone(), owner, arrived_at };
+    let encryption = tls.map(|tls| Encryption::new(tls, world, redactor));
+    let standby = Standby { world: world.clone(), redactor: redactor.clone(), owner, arrived_at, encryption };
     // Each client needs one connection here and one to the owner.
     let places = Arc::new(Semaphore::new((Files::now().connections_max() / 2).max(1)));
     let mut opened = pin!(opened);
@@ -57,8 +64,8 @@ pub(crate) async fn serve_until<T>(
                 // Without a place, the connection is closed without a response.
                 let Ok(place) = places.clone().try_acquire_owned() else { continue };
                 let standby = standby.clone();
-                world.tasks.spawn(Kind::Connection, move |_| async move {
-                    standby.serve(stream, peer).await;
+                world.tasks.spawn(Kind::Connection, move |shutdown| async move {
+                    standby.serve(stream, peer, shutdown).await;
                     drop(place);
                 });
             }
@@ -71,7 +78,7 @@ pub(crate) async fn serve_until<T>(
 }
 
 impl Standby {
-    async fn serve(mut self, client: TcpStream, peer: SocketAddr) {
+    async fn serve(mut self, client: TcpStream, peer: SocketAddr, shutdown: Shutdown) {
         let first = match forwarding::first_bytes(&client).await {
             Ok(first) => first,
             Err(error) => {
@@ -84,12 +91,12 @@ impl Standby {
             return;
         }
         if first.starts_with(b"GET /healthz") || first.starts_with(b"HEAD /healthz") {
-            return self.refuse(client, peer, "this server is a standby".to_owned()).await;
+            return self.refuse(client, peer, "this server is a standby".to_owned(), shutdown).await;
         }
         let Some(target) = self.owner.borrow_and_update().clone() else {
             let detail = "this server is starting or is a standby, and no server owns the stores at the moment; try \
                           again shortly";
-            return self.refuse(client, peer, detail.to_owned()).await;
+            return self.refuse(client, peer, detail.to_owned(), shutdown).await;
         };
         let (forwarded, address) = (Forwarded { peer, arrived_at: self.arrived_at }, &target.address);
         match target.connect(forwarded, &*self.world.entropy).await {
@@ -100,7 +107,7 @@ impl Standby {
                     "this server is a standby, and the owner of the stores at {address} cannot be reached; try again \
                      shortly"
                 );
-                self.refuse(client, peer, detail).await;
+                self.refuse(client, peer, detail, shutdown).await;
             }
             Err(NotForwarded::TokenRequired) => {
                 let detail = format!(
@@ -108,7 +115,7 @@ impl Standby {
                      {address} requires no token, so it accepts only clients of its own machine; start the owner with \
                      --require-token"
                 );
-                self.refuse(client, peer, detail).await;
+                self.refuse(client, peer, detail, shutdown).await;
             }
         }
     }
@@ -136,11 +143,18 @@ impl Standby {
     }
 
     /// Responds itself: with 200 to `/healthz`, with 503 to everything else.
-    async fn refuse(&self, client: TcpStream, peer: SocketAddr, detail: String) {
+    async fn refuse(&self, client: TcpStream, peer: SocketAddr, detail: String, mut shutdown: Shutdown) {
         let refuse = move || async move { refusal(&detail) };
         let router = Router::new().route("/healthz", get(health::alive)).fallback(refuse);
         let router = recount_face_aep::identified(router, self.world.clone(), self.redactor.clone());
-        listen::refuse_connection(client, peer, router).await;
+        match &self.encryption {
+            None => refuse_connection(client, peer, router).await,
+            Some(encryption) => {
+                if let Some(encrypted) = encryption.encrypt(client, peer, &mut shutdown).await {
+                    refuse_connection(encrypted, peer, router).await;
+                }
+            }
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::forwarding::{ForwardTarget, NodeKey};
 use crate::running::{Listeners, ServerSettings, address_of, bind_server};
 use crate::stores::{IfOwned, Stores};
 use crate::tenant_folder::TENANT_DEFAULT;
+use crate::tls::ServerTls;
 use crate::{Files, Running, StartError, backup, limits, logging, standby};
 
 /// The file of a data folder that notes the process and the address of the server that uses it.
@@ -54,9 +55,9 @@ fn in_use(data: &Path, fault: &Fault) -> String {
 
 /// Notes where this process listens, for programs that find its data folder in use. Without the note nothing but that
 /// is missing.
-fn note_address(data: &Path, running: &Running) {
-    let note = format!("{} http://{}\n", std::process::id(), running.address);
-    if let Err(error) = std::fs::write(data.join(ADDRESS), note) {
+fn note_address(config: &Config, running: &Running) {
+    let note = format!("{} {}\n", std::process::id(), config.url_of(running.address));
+    if let Err(error) = std::fs::write(config.data.join(ADDRESS), note) {
         tracing::warn!(%error, "cannot note the address of this server in its data folder");
     }
 }
@@ -134,7 +135,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
         let (running, listeners, pool) =
             assemble(config, world, registry, redactor, IfOwned::StandBy).await?;
         let unfinished = begin(&running, listeners, pool).await?;
-        note_address(&config.data, &running);
+        note_address(config, &running);
         announce(config, &running, &unfinished);
         report_limits(files);
         let is_owner = tokio::select! {
@@ -261,7 +262,7 @@ pub async fn start_embedded(options: Options) -> Result<EmbeddedServer, StartErr
     let (running, listeners, pool) = assemble(&config, world, registry, redactor, IfOwned::Refuse).await?;
     listeners.start();
     let unfinished = unfinished(&running).await?;
-    note_address(&config.data, &running);
+    note_address(&config, &running);
     let location = config.store.map_or(config.data.display().to_string(), |url| url.to_string());
     Ok(EmbeddedServer { running, location, unfinished, pool })
 }
@@ -311,17 +312,17 @@ async fn assemble(
     redactor: Arc<Redactor>,
     if_owned: IfOwned,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
+    let tls = config.tls.clone().map(ServerTls::load).transpose()?;
     let listener = bind_server(config.bind).await?;
-    let (stores, store) = open_stores(config, &world, &listener, &redactor, if_owned).await?;
-    let assembled = assemble_on(config, world.clone(), registry, redactor, listener, stores.clone(), store);
-    let assembled = assembled.await;
+    let opened = open_stores(config, &world, &listener, &redactor, if_owned, tls.clone()).await?;
+    let stores = opened.0.clone();
+    let assembled = assemble_on(config, world.clone(), registry, redactor, listener, opened, tls).await;
     if assembled.is_err() {
         stores.wait_for(&world, Stores::disconnect).await;
     }
     assembled
 }
 
-/// Connects to the configured stores, and opens that of the default tenant.
 const NO_PANIC: &str = "connecting to a database never panics";
 
 /// Opens the store of the default tenant in a database. A standby waits for it, whatever happens to the database meanwhile,
@@ -392,7 +393,8 @@ async fn watch_owner(
         match stores.wait_for(world, |stores| stores.owner(TENANT_DEFAULT)).await {
             Ok(owner) => {
                 let target = owner.filter(|owner| !owner.address.is_empty()).map(|owner| {
-                    let address = owner.address.trim_start_matches("http://").to_owned();
+                    let address =
+                        owner.address.split_once("://").map_or("", |(_, address)| address).to_owned();
                     ForwardTarget { node: owner.node, address, key: key.clone() }
                 });
                 known.send_if_modified(|known| {
@@ -410,12 +412,14 @@ async fn watch_owner(
     }
 }
 
+/// Connects to the configured stores, and opens that of the default tenant.
 async fn open_stores(
     config: &Config,
     world: &World,
     listener: &TcpListener,
     redactor: &Arc<Redactor>,
     if_owned: IfOwned,
+    tls: Option<ServerTls>,
 ) -> Result<(Stores, Arc<dyn Store>), StartError> {
     if config.store.is_some() {
         let (config, of_folder) = (config.clone(), world.clone());
@@ -441,7 +445,7 @@ async fn open_stores(
                 }
             }
         };
-        return standby::serve_until(listener, address, world, redactor, known_owner, opened).await;
+        return standby::serve_until(listener, address, world, redactor, known_owner, tls, opened).await;
     }
     let stores = config.stores(None)?;
     let store: Arc<dyn Store> = match config.in_memory {
@@ -462,8 +466,8 @@ async fn assemble_on(
     registry: Registry,
     redactor: Arc<Redactor>,
     listener: TcpListener,
-    stores: Stores,
-    store: Arc<dyn Store>,
+    (stores, store): (Stores, Arc<dyn Store>),
+    tls: Option<ServerTls>,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let pool = AgentPool::build(config, registry).await?;
     let access = config.access.clone();
@@ -476,6 +480,7 @@ async fn assemble_on(
         aap: config.aap.clone(),
         aaep: config.aaep,
         profiles: pool.profiles().clone(),
+        tls,
         settings,
     };
     let (running, listeners) = Running::on(listener, store, world, Some(stores), entry, redactor).await?;
@@ -499,6 +504,9 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let data = config.data.display();
     let address = running.address;
     let before = resumed_runs_line(unfinished);
+    let is_private = config.tls.is_some() || address.ip().to_canonical().is_loopback();
+    let privacy =
+        "connections are not encrypted: use a private network or a proxy, or set --tls-cert and --tls-key";
     let lines = [
         Some(match &config.store {
             Some(url) => {
@@ -508,11 +516,12 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
         }),
         openness,
         Some(entry.to_owned()),
+        (!is_private).then(|| privacy.to_owned()),
         held,
         before,
         running.room_address.map(|address| format!("a room is at the root of http://{address}")),
     ];
-    let lines = lines.into_iter().flatten().chain([format!("listening on http://{address}")]);
+    let lines = lines.into_iter().flatten().chain([format!("listening on {}", config.url_of(address))]);
     if config.log_format == LogFormat::Json {
         lines.for_each(|line| tracing::info!(target: logging::PROCESS, %address, "{line}"));
         return;

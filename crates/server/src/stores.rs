@@ -53,14 +53,14 @@ impl Stores {
         Stores { data: data.into(), engine: StoreEngine::Sqlite(sqlite) }
     }
 
-    /// Stores in a database. `address` is where other servers and people reach this one. Blocks until the
+    /// Stores in a database. `url_here` is where other servers and people reach this one. Blocks until the
     /// database responds.
     pub(crate) fn in_database(
         data: impl Into<PathBuf>,
         url: &DatabaseUrl,
-        address: Option<&str>,
+        url_here: Option<&str>,
     ) -> Result<Self, StartError> {
-        let stores = PostgresStores::connect(url, address)?;
+        let stores = PostgresStores::connect(url, url_here)?;
         Ok(Stores { data: data.into(), engine: StoreEngine::Postgres(stores) })
     }
 

@@ -77,7 +77,10 @@ impl Outlet {
             }
             self.cursor = self.next.take().or(self.cursor);
             if self.over {
-                return Poll::Ready(End::Whole);
+                return match ready!(Pin::new(&mut *io).poll_flush(cx)) {
+                    Ok(()) => Poll::Ready(End::Whole),
+                    Err(error) => Poll::Ready(End::Failed(error)),
+                };
             }
             match self.pieces.as_mut().poll_next(cx) {
                 Poll::Ready(Some(Piece { bytes, cursor })) => {
@@ -92,6 +95,10 @@ impl Outlet {
                 }
                 Poll::Pending => {
                     self.out = Out::plain(Bytes::new());
+                    // Encrypted bytes may wait in the connection.
+                    if let Poll::Ready(Err(error)) = Pin::new(&mut *io).poll_flush(cx) {
+                        return Poll::Ready(End::Failed(error));
+                    }
                     return listen(io, &mut self.sent, cx);
                 }
             }

@@ -25,6 +25,12 @@ pub(super) struct Serve {
     /// Host and port at which other servers on the same database reach this one; default: the bound address
     #[arg(long, value_name = "HOST:PORT")]
     node_address: Option<String>,
+    /// Certificate for TLS, a PEM file; a changed file is read again
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// strict: acknowledge after the disk confirms; relaxed: faster, but a power cut may lose the newest events
     #[arg(long, value_parser = ["strict", "relaxed"])]
     durability: Option<String>,
@@ -88,6 +94,8 @@ impl Serve {
             config: self.config,
             store: self.store,
             node_address: self.node_address,
+            tls_cert: self.tls_cert,
+            tls_key: self.tls_key,
             durability: self.durability,
             accept_loss_after: self.accept_loss_after,
             log: self.log,

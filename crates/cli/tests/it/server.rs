@@ -13,9 +13,15 @@ pub(crate) async fn look_again() {
     tokio::time::sleep(LOOK).await; // tidy: between two looks at a condition
 }
 
+/// The scheme and the address of the line that a server prints when it listens.
+fn listening_at(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("listening on ")?.trim().split_once("://")
+}
+
 /// A server that is killed when its test is over.
 pub(crate) struct Server {
     child: Child,
+    scheme: String,
     pub(crate) address: String,
     /// The lines that it printed before it listened.
     pub(crate) words: Vec<String>,
@@ -50,8 +56,9 @@ impl Server {
         loop {
             let line = words.recv_timeout(PATIENCE);
             let Ok(line) = line else { panic!("the server does not listen; it said: {printed:?}") };
-            if let Some(address) = line.strip_prefix("listening on http://") {
-                server.address = address.trim().to_owned();
+            if let Some((scheme, address)) = listening_at(&line) {
+                server.scheme = scheme.to_owned();
+                server.address = address.to_owned();
                 server.words = printed;
                 return server;
             }
@@ -69,19 +76,24 @@ impl Server {
     /// Starts a command that becomes a server.
     pub(crate) fn of(command: &mut Command) -> Self {
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-        Server { child, address: String::new(), words: Vec::new(), _data: None }
+        Server::of_child(child)
+    }
+
+    fn of_child(child: Child) -> Self {
+        let scheme = "http".to_owned();
+        Server { child, scheme, address: String::new(), words: Vec::new(), _data: None }
     }
 
     /// Starts and waits until it listens; all its output goes to a file.
     pub(crate) fn logged(command: &mut Command, log: &Path) -> Self {
         let file = std::fs::File::create(log).expect("the log can be made");
         let child = command.stdout(Stdio::null()).stderr(file).spawn().expect("the binary starts");
-        let mut server = Server { child, address: String::new(), words: Vec::new(), _data: None };
+        let mut server = Server::of_child(child);
         let until = recount_world::moment() + PATIENCE;
         while server.address.is_empty() {
             assert!(recount_world::moment() < until, "the server does not listen; see {}", log.display());
             let log_text = std::fs::read_to_string(log).expect("the log can be read");
-            let line = log_text.lines().find_map(|line| line.strip_prefix("listening on http://"));
+            let line = log_text.lines().find_map(listening_at).map(|(_, address)| address);
             // A line may be there in part.
             let whole = line.filter(|_| log_text.ends_with('\n'));
             server.address = whole.unwrap_or_default().trim().to_owned();
@@ -101,7 +113,7 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     /// Kills it at once, as a power cut of the process.

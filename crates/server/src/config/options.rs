@@ -12,6 +12,8 @@ pub struct Options {
     pub store: Option<String>,
     /// Where other servers on the same database reach this one.
     pub node_address: Option<String>,
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
     pub durability: Option<String>,
     /// Positions after which acknowledged events may be missing. Only on the command line: it is about one loss.
     pub accept_loss_after: Vec<u64>,

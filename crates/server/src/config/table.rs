@@ -146,6 +146,10 @@ settings! { place;
         "the limit of artifacts of a task, or of a run without a task";
     artifact_upload_bytes: u64 = Text "artifacts.upload_bytes", sized(ArtifactQuota::default().upload_bytes), size,
         "the limit of bytes of uploads that no run uses yet";
+    tls_cert: Option<PathBuf> = PathBeside "tls.cert" flag "--tls-cert", "none", optional_path,
+        "the certificate for [TLS](security.md#tls), a PEM file with those of intermediate authorities after it; read again when it changes. In the file, relative to its folder";
+    tls_key: Option<PathBuf> = PathBeside "tls.key" flag "--tls-key", "none", optional_path,
+        "the private key of `tls.cert`, a PEM file";
     require_token: bool = Bool "access.require_token" flag "--require-token", "false", yes_or_no,
         "`true`: every request requires a token, also from this machine";
     allowed_origins: Vec<String> = List "access.allowed_origins" flag "--allowed-origin", "none", origins,

@@ -27,11 +27,11 @@ pub(super) struct PostgresStores {
 
 impl PostgresStores {
     /// Connects, and creates or migrates what all stores share.
-    pub(super) fn connect(url: &DatabaseUrl, address: Option<&str>) -> Result<Self, StartError> {
+    pub(super) fn connect(url: &DatabaseUrl, url_here: Option<&str>) -> Result<Self, StartError> {
         let failed = |fault: Fault| unusable(url, &fault);
         let options = PostgresOptions {
             node: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            address: address.map(|address| format!("http://{address}")).unwrap_or_default(),
+            address: url_here.unwrap_or_default().to_owned(),
             ..PostgresOptions::new(url.reveal())
         };
         let database = Database::open(options).map_err(failed)?;

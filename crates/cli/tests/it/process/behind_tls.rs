@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use recount_world::{Kind, World};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
+use super::certificates::Authority;
 use crate::server::{PATIENCE, Server};
 
 /// Its certificate is for `localhost`.
@@ -24,15 +24,9 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// It ends with the tests.
     pub(crate) fn before(server: &Server, folder: &Path) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = CertifiedIssuer::self_signed(params, key).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &authority).unwrap();
-        let path = folder.join("authority.pem");
-        std::fs::write(&path, authority.pem()).unwrap();
+        let authority = Authority::new();
+        let (certificate, key) = authority.issue();
+        let path = authority.write(folder);
 
         // Of two that may be there in this program, this one.
         let cryptography = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
