@@ -143,3 +143,24 @@ pub struct Ticket {
     /// After its first use it is valid for the same reader for an hour.
     pub redeem_within_seconds: u64,
 }
+
+/// `GET /.well-known/recount-keys`: the keys that sign heads of runs, as a set of JSON Web Keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SigningKeys {
+    pub keys: Vec<SigningKey>,
+}
+
+/// A public key that signs heads, or did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SigningKey {
+    pub kty: String,
+    pub crv: String,
+    /// The public key, as base64url.
+    pub x: String,
+    /// The thumbprint of the key (RFC 7638).
+    pub kid: String,
+    pub created_at: String,
+    /// When another key replaced it; its private part was deleted then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retired_at: Option<String>,
+}

@@ -422,6 +422,21 @@ pub struct Digest {
     /// The chain value before that event, if the run was pruned: the rest continues from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
+    /// The head as it was signed when the run ended, or now if the run has not ended; missing if the server signs nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<SignedHead>,
+}
+
+/// A statement about the head of a run, which can be checked with a public key of `/.well-known/recount-keys`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SignedHead {
+    /// The exact text that was signed: a JSON object with run, events, head, time and key.
+    pub statement: String,
+    /// Ed25519 over the `Sig_structure` of COSE, as base64url.
+    pub signature: String,
+    /// The same as a `COSE_Sign1`, as base64url.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cose: String,
 }
 
 /// What a prune removed from one run.

@@ -6,7 +6,10 @@
 
 use recount_event::Code::*;
 
-use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
+use crate::admin::{
+    AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, SigningKey, SigningKeys, Ticket,
+    Token,
+};
 use crate::reply::{
     Agent, Allowance, Approval, Artifact, ArtifactGone, Changes, Clarification, Deleted, Digest, Handoff,
     Health, Import, Message, PatchOutcome, PolicyVerdict, Pruned, Receipt, Run, RunDeleted, Session,
@@ -251,6 +254,10 @@ routes! {
         [] body::<AskTicket>() => [made::<Ticket>("ticket")], [];
     MakeBackup = "POST" "/admin/backups", [Admin], "Copies the whole store into a new folder while the server runs.",
         [] perhaps::<MakeBackup>() => [made::<Backup>("backup")], [BackupUnsupported, IdTaken];
+    ListSigningKeys = "GET" "/.well-known/recount-keys", [], "Lists the public keys that sign heads of runs, as JSON Web Keys.",
+        [] NOTHING => [bare::<SigningKeys>(200)], [];
+    RotateSigningKey = "POST" "/admin/signing-keys", [Admin], "Replaces the key that signs heads of the tenant's runs; the previous private key is deleted.",
+        [] NOTHING => [made::<SigningKey>("signing_key")], [LimitReached];
     LookAtHealth = "GET" "/admin/doctor", [Admin], "Runs the doctor's checks on the running server.",
         [FULL] NOTHING => [one::<Checkup>("checkup")], [];
     IsAlive = "GET" "/healthz", [], "Checks that the process responds.",

@@ -29,6 +29,7 @@ mod hook;
 mod ids;
 mod import;
 mod invocation;
+mod keys;
 mod lineage;
 mod ls;
 mod man;
@@ -118,6 +119,7 @@ verbs! {
     Narrate(narrate::Narrate),
     Verify(verify::Verify),
     Digest(digest::Digest),
+    Keys(keys::Keys),
     Export(export::Export),
     Import(import::Import),
     Mcp(mcp::Mcp),

@@ -9,7 +9,9 @@ mod sessions;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use recount_api::admin::{AddToken, AddedToken, Backup, Checkup, MakeBackup, Removed, Token};
+use recount_api::admin::{
+    AddToken, AddedToken, Backup, Checkup, MakeBackup, Removed, SigningKey, SigningKeys, Token,
+};
 use recount_api::problem::{self, Problem};
 use recount_api::reply::{
     Changes, Deleted, Digest, Import, One, Page, PatchOutcome, Pruned, Receipt, Run, RunDeleted, Swept, Task,
@@ -369,6 +371,17 @@ impl Client {
     }
 
     // Admin calls.
+
+    /// The public keys that sign heads of runs.
+    #[boxed]
+    pub async fn signing_keys(&self) -> Result<SigningKeys, ClientError> {
+        self.call(Method::GET, Address::outside(&self.base, &[".well-known", "recount-keys"]), None).await
+    }
+
+    #[boxed]
+    pub async fn rotate_signing_key(&self) -> Result<SigningKey, ClientError> {
+        self.ask(Method::POST, Address::outside(&self.base, &["admin", "signing-keys"])).await
+    }
 
     /// Makes a copy of the whole store on the server's machine, named by the server unless the request has a name.
     #[boxed]

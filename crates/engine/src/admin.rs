@@ -11,6 +11,8 @@ mod lost_blobs;
 mod retention;
 pub mod salvage;
 mod scrub;
+mod signer;
+mod signing;
 mod statistics;
 mod tokens;
 
@@ -20,5 +22,6 @@ pub use handle::AdminHandle;
 pub use import::{Import, ImportedRun};
 pub use lost_blobs::{MissingBlob, expected_blobs, missing_blobs};
 pub use retention::{Policy, StoredSize, SweepPlan, SweepReport};
+pub use signing::{KeyRow, stored_head};
 pub use statistics::EngineStats;
 pub use tokens::{TokenRow, TokenRows, add_token, remove_token, tokens};

@@ -172,6 +172,12 @@ pub const SWEEP_PAGE: usize = 500;
 /// How long a pending deletion waits for the next attempt after the store failed.
 pub const ERASE_RETRY: Duration = Duration::from_secs(5);
 
+/// How long the signing of heads pauses after the store failed.
+pub const SIGNING_RETRY: Duration = Duration::from_secs(5);
+
+/// Keys that sign heads, retired ones included; one more is refused with `limit_reached`.
+pub const SIGNING_KEYS_MAX: usize = 1000;
+
 /// Tokens of all tenants; one more is refused with `limit_reached`.
 pub const TOKENS_MAX: usize = 10_000;
 

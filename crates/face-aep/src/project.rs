@@ -410,6 +410,7 @@ pub(crate) fn digest(run_id: String, digest: Digest) -> reply::Digest {
         head: digest.head,
         first_sequence: digest.first_sequence,
         start: (digest.first_sequence > 0).then_some(digest.start),
+        signed: None,
     }
 }
 

@@ -42,6 +42,7 @@ pub(crate) enum AuditKind {
     LogEndDropped,
     TokenCreated,
     TokenRevoked,
+    SigningKeyRotated,
     AccessRefused,
     /// A request removed something, or changed how long something is kept.
     Removed,
@@ -57,6 +58,7 @@ impl AuditKind {
             AuditKind::LogEndDropped => "ext.recount.log_end_dropped",
             AuditKind::TokenCreated => "ext.recount.token_created",
             AuditKind::TokenRevoked => "ext.recount.token_revoked",
+            AuditKind::SigningKeyRotated => "ext.recount.signing_key_rotated",
             AuditKind::AccessRefused => "ext.recount.access_refused",
             AuditKind::Removed => "ext.recount.removed",
             AuditKind::ReplyReceived => "ext.recount.reply_received",

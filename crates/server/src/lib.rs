@@ -37,6 +37,7 @@ mod running;
 pub mod salvage;
 mod seal;
 mod settings;
+mod signing_keys;
 mod standby;
 mod start;
 mod stores;

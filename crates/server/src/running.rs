@@ -32,7 +32,7 @@ use crate::tenants::Tenants;
 use crate::tls::ServerTls;
 use crate::{
     Files, StartError, applications, audit, backup, contract, doctor, guard, health, limits, listen,
-    listeners, metrics, removals, tokens, web,
+    listeners, metrics, removals, signing_keys, tokens, web,
 };
 
 /// The settings of access and of the faces.
@@ -134,6 +134,10 @@ impl Running {
         let failed = |error| StartError::failed(format!("cannot read the tokens: {error}"));
         let tokens = ActiveTokens::load(engine.clone()).await.map_err(failed)?;
         let tenants = Tenants::open(engine.clone(), stores.clone().zip(key)).await?;
+        if key.is_some() {
+            let failed = |error| StartError::failed(format!("cannot sign heads of runs: {error}"));
+            tenants.sign_heads().await.map_err(failed)?;
+        }
         if let Some(stores) = &stores {
             let facts = json!({
                 "version": env!("CARGO_PKG_VERSION"), "address": address.to_string(), "settings": entry.settings,
@@ -292,6 +296,10 @@ fn server_route(
         }
         ServerRouteName::MakeBackup => {
             for_default_admin(on(filter, backup::make).with_state(Backups::new(tenants(), stores?)))
+        }
+        ServerRouteName::ListSigningKeys => on(filter, signing_keys::list).with_state(tenants()),
+        ServerRouteName::RotateSigningKey => {
+            of_a_tenant(on(filter, signing_keys::rotate).with_state(gate.clone()))
         }
         ServerRouteName::LookAtHealth => {
             let server = doctor::Server { sources: sources.clone(), stores: stores?.clone() };

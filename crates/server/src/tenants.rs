@@ -32,6 +32,8 @@ pub(crate) struct Tenants {
     policy: OnceLock<(Policy, Duration)>,
     /// The artifact quota of each tenant.
     quota: OnceLock<ArtifactQuota>,
+    /// Heads of runs are signed.
+    signs: OnceLock<()>,
     /// The agents that execute own runs, if there are any.
     agents: OnceLock<Arc<AgentPool>>,
     /// Agents will be attached; until then the server is not ready.
@@ -61,6 +63,7 @@ impl Tenants {
             creation,
             policy: OnceLock::new(),
             quota: OnceLock::new(),
+            signs: OnceLock::new(),
             agents: OnceLock::new(),
             expects_agents: OnceLock::new(),
             audit: OnceLock::new(),
@@ -93,6 +96,9 @@ impl Tenants {
         if let Some((policy, every)) = self.policy.get() {
             engine.admin().start_sweeps(*policy, *every);
             engine.admin().start_scrubs();
+        }
+        if self.signs.get().is_some() {
+            engine.admin().start_signing(name).await?;
         }
         if let Some(agents) = self.agents.get() {
             agents.attach_performer(name, &engine).await?;
@@ -132,6 +138,15 @@ impl Tenants {
         let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
         let others = others.iter().map(|(name, engine)| (name.clone(), engine.clone()));
         std::iter::once((TENANT_DEFAULT.to_owned(), self.default.clone())).chain(others).collect()
+    }
+
+    /// Signs the heads of runs from now on, in all stores.
+    pub(crate) async fn sign_heads(&self) -> Result<(), Error> {
+        for (name, engine) in self.all() {
+            engine.admin().start_signing(&name).await?;
+        }
+        self.signs.get_or_init(|| ());
+        Ok(())
     }
 
     /// Limits the artifacts of tasks and uploads from now on, in all stores.

@@ -5,6 +5,7 @@
 
 mod database;
 mod folder;
+mod signed;
 mod survey;
 
 use recount_event::codec;
@@ -14,7 +15,8 @@ use recount_run::{Auditor, Illegal};
 #[doc(hidden)]
 pub use crate::stores::seal_now as seal;
 pub use database::offline_database;
-pub use folder::offline;
+pub use folder::{offline, offline_with_keys};
+pub use signed::{PublicKeys, SignedCheck, SignedHead};
 pub use survey::Survey;
 
 /// The result of checking one run, or a store as a whole.

@@ -25,9 +25,10 @@ const CRATES: &[CrateEdges] = &[
     CrateEdges { folder: "world", uses: &[], never: &["serde", "serde_json"] },
     CrateEdges { folder: "redact", uses: &["json"], never: &["tokio"] },
     // 1 engine
+    CrateEdges { folder: "signature", uses: &[], never: &["tokio", "axum", "reqwest"] },
     CrateEdges {
         folder: "engine",
-        uses: &["event", "run", "log", "world", "redact"],
+        uses: &["event", "run", "log", "world", "redact", "signature"],
         never: &["axum", "hyper", "http", "rusqlite"],
     },
     // 2 edges
@@ -83,6 +84,7 @@ const CRATES: &[CrateEdges] = &[
             "agent",
             "log-sqlite",
             "salvage",
+            "signature",
             "log-postgres",
             "bus-nats",
             "transport",

@@ -13,6 +13,9 @@ use crate::render::clean;
 pub(super) struct Digest {
     /// Id of the run
     run: String,
+    /// Print the signed head, as one line of JSON: at the end of the run it was signed by the server
+    #[arg(long)]
+    signed: bool,
 }
 
 impl Digest {
@@ -23,6 +26,12 @@ impl Digest {
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let run = ids::full(&asking.client, IdKind::Run, &self.run).await?;
         let digest = asking.client.get_run_digest(&run).await?;
+        if self.signed {
+            let Some(signed) = &digest.signed else {
+                return Err(Failure::Refused(format!("the server has no signed head of {run}")));
+            };
+            return asking.out.value(signed);
+        }
         if asking.json {
             return asking.out.value(&digest);
         }

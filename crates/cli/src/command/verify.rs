@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recount_client::problem::Problem;
+use recount_client::reply::Digest;
 use recount_client::reply::Gap;
 use recount_client::{Client, ClientError, Listing};
-use recount_server::verify::{Checker, Noted, Survey, VerifyReport};
+use recount_server::verify::{Checker, Noted, PublicKeys, SignedCheck, SignedHead, Survey, VerifyReport};
 use serde_json::json;
 
 use super::ids::{self, IdKind};
@@ -44,26 +45,36 @@ pub(super) struct Verify {
     /// Compare with digests saved from recount digest; without other options, verifies the runs in the file
     #[arg(long, value_name = "FILE", conflicts_with = "run")]
     digests: Option<PathBuf>,
+    /// Compare with the signed heads of the runs, which a key in this file must have signed: JSON from the server's
+    /// /.well-known/recount-keys
+    #[arg(long, value_name = "FILE")]
+    public_key: Option<PathBuf>,
 }
 
 impl Verify {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        let keys = self.public_key.as_deref().map(public_keys).transpose()?;
         match (&self.data, &self.store) {
-            (Some(data), _) => offline(data, &noted(self.digests.as_deref())?, invocation.json),
-            (None, Some(url)) => {
-                let noted = noted(self.digests.as_deref())?;
-                print_survey(&recount_server::verify::offline_database(url, &noted)?, invocation.json)
+            (Some(data), _) => {
+                let noted = noted(self.digests.as_deref(), keys.as_ref())?;
+                let survey = recount_server::verify::offline_with_keys(data, &noted, keys.as_ref())?;
+                print_survey(&survey, invocation.json)
             }
-            (None, None) => reach::ask(invocation, |asking| self.ask(asking)),
+            (None, Some(url)) => {
+                let noted = noted(self.digests.as_deref(), keys.as_ref())?;
+                let survey = recount_server::verify::offline_database(url, &noted, keys.as_ref())?;
+                print_survey(&survey, invocation.json)
+            }
+            (None, None) => reach::ask(invocation, |asking| self.ask(asking, keys)),
         }
     }
 
-    async fn ask(mut self, mut asking: Asking) -> Result<(), Failure> {
+    async fn ask(mut self, mut asking: Asking, keys: Option<PublicKeys>) -> Result<(), Failure> {
         asking.out.go_on_unread();
         if let Some(run) = &mut self.run {
             *run = ids::full(&asking.client, IdKind::Run, run).await?;
         }
-        let mut noted = noted(self.digests.as_deref())?;
+        let mut noted = noted(self.digests.as_deref(), keys.as_ref())?;
         if let (Some(run), Some(head)) = (&self.run, &self.expect) {
             let expected = Noted::head(run, head);
             noted.push(expected.ok_or_else(|| {
@@ -96,7 +107,7 @@ impl Verify {
             tally.unlisted(&mut asking.out, asking.json, &row)?;
         }
         for run in runs {
-            let report = match check(&asking.client, &run, &noted).await {
+            let report = match check(&asking.client, &run, &noted, keys.as_ref()).await {
                 Err(ClientError::Problem(why)) if self.digests.is_some() && why.code == "run_not_found" => {
                     VerifyReport::missing(&run)
                 }
@@ -136,16 +147,23 @@ fn print_survey(survey: &Survey, json: bool) -> Result<(), Failure> {
     tally.verdict()
 }
 
-/// Reads what was noted: a line a run, as `recount digest` prints it.
-fn noted(file: Option<&Path>) -> Result<Vec<Noted>, Failure> {
+/// Reads what was noted: a line a run, as `recount digest` prints it, signed or not.
+fn noted(file: Option<&Path>, keys: Option<&PublicKeys>) -> Result<Vec<Noted>, Failure> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let name = file.display();
     let text =
         std::fs::read_to_string(file).map_err(|why| Failure::Usage(format!("cannot read {name}: {why}")))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let noted = lines.map(|(at, line)| {
+        let at = at + 1;
+        if line.starts_with('{') {
+            let Some(keys) = keys else {
+                return Err(Failure::Usage(format!("{name}, line {at} is a signed head; add --public-key")));
+            };
+            let noted = Noted::signed_line(line, keys);
+            return noted.map_err(|why| Failure::Damaged(format!("{name}, line {at}: {why}")));
+        }
         Noted::line(line).ok_or_else(|| {
-            let at = at + 1;
             Failure::Usage(format!(
                 "{name}, line {at}: {line:?} is not of the form RUN EVENTS HEAD, which recount digest prints"
             ))
@@ -158,10 +176,31 @@ fn noted(file: Option<&Path>) -> Result<Vec<Noted>, Failure> {
     Ok(noted)
 }
 
+fn signed_head(digest: &Digest) -> Option<SignedHead> {
+    let signed = digest.signed.as_ref()?;
+    Some(SignedHead { statement: signed.statement.clone(), signature: signed.signature.clone() })
+}
+
+fn public_keys(file: &Path) -> Result<PublicKeys, Failure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|why| Failure::Usage(format!("cannot read {name}: {why}")))?;
+    PublicKeys::parse(&text).map_err(|why| {
+        Failure::Usage(format!(
+            "{name} has no public keys ({why}); save /.well-known/recount-keys of the server in it"
+        ))
+    })
+}
+
 /// Reads a run up to what its digest covers; what comes later is not looked at.
-async fn check(client: &Client, run: &str, noted: &[Noted]) -> Result<VerifyReport, ClientError> {
+async fn check(
+    client: &Client,
+    run: &str,
+    noted: &[Noted],
+    keys: Option<&PublicKeys>,
+) -> Result<VerifyReport, ClientError> {
     loop {
-        if let Some(report) = check_once(client, run, noted).await? {
+        if let Some(report) = check_once(client, run, noted, keys).await? {
             return Ok(report);
         }
     }
@@ -172,6 +211,7 @@ async fn check_once(
     client: &Client,
     run: &str,
     noted: &[Noted],
+    keys: Option<&PublicKeys>,
 ) -> Result<Option<VerifyReport>, ClientError> {
     let (digest, undigested) = match client.get_run_digest(run).await {
         Ok(digest) => (Some(digest), None),
@@ -183,7 +223,11 @@ async fn check_once(
         let start = digest.start.as_deref()?;
         Checker::beginning_at(run, digest.first_sequence, start)
     });
-    let mut checker = resumed.unwrap_or_else(|| Checker::new(run)).against(noted);
+    let signed = match (keys, &digest) {
+        (Some(keys), Some(digest)) => SignedCheck::of(run, signed_head(digest).as_ref(), keys),
+        _ => SignedCheck::default(),
+    };
+    let mut checker = resumed.unwrap_or_else(|| Checker::new(run)).against(&signed.with(noted));
     let mut left =
         digest.as_ref().map_or(u64::MAX, |digest| digest.events - checker.count().min(digest.events));
     let mut after = checker.count().checked_sub(1);
@@ -234,6 +278,8 @@ async fn check_once(
     // If events are damaged, a digest mismatch would only repeat that.
     let sum = digest.as_ref().filter(|_| damaged.is_empty()).map(|digest| (digest.events, &*digest.head));
     let mut report = checker.finish(sum);
+    // A server signs the head of a run that has not ended when it is requested.
+    signed.report(true, &mut report);
     if damaged.is_empty() {
         damaged.extend(undigested);
     }

@@ -47,6 +47,7 @@ mod sandboxed;
 mod scene;
 mod secrets;
 mod short_ids;
+mod signed;
 mod standard_io;
 mod story;
 mod tails;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::admin::signer::SignerOnce;
 use crate::ground::context::Ground;
 use crate::{CatalogueHandle, ReadHandle, WorkHandle, WriteHandle};
 
@@ -11,11 +12,13 @@ pub struct AdminHandle {
     work: WorkHandle,
     /// Serializes prunes and deletions.
     pub(super) housekeeping: Arc<tokio::sync::Mutex<()>>,
+    /// Signs heads, if it was started.
+    pub(super) signer: SignerOnce,
 }
 
 impl AdminHandle {
     pub(crate) fn new(work: WorkHandle) -> Self {
-        AdminHandle { work, housekeeping: Arc::default() }
+        AdminHandle { work, housekeeping: Arc::default(), signer: SignerOnce::default() }
     }
 
     pub(crate) fn ground(&self) -> &Arc<Ground> {

@@ -185,6 +185,23 @@ pub(crate) const RUN_ALLOWANCES: &str = "record.run_allowances";
 /// Record: the session that records another program's session. Key: tenant / digest of its name.
 pub(crate) const RECORDED_SESSIONS: &str = "record.recorded_sessions";
 
+/// Record: the signed head of an ended run. Key: run.
+pub(crate) const SIGNED_HEADS: &str = "record.signed_heads";
+
+/// Record: a public key that signs heads, or did. Key: id of the key.
+pub(crate) const SIGNING_KEYS: &str = "record.signing_keys";
+
+/// Record: up to where heads were signed, under the key `progress`.
+pub(crate) const SIGNING: &str = "record.signing";
+
+/// The key of the only row of [`SIGNING`].
+pub(crate) const SIGNING_PROGRESS: &str = "progress";
+
+/// The key of a private signing key in [`SEALED`].
+pub(crate) fn signing_seed(key_id: &str) -> String {
+    format!("signing/{key_id}")
+}
+
 /// Record: a probe row, written and deleted to check for space.
 pub(crate) const PROBE: &str = "record.probe";
 
@@ -243,6 +260,9 @@ pub const SPACES: &[&str] = &[
     RECORDED_SESSIONS,
     PROBE,
     IMPORTED,
+    SIGNED_HEADS,
+    SIGNING_KEYS,
+    SIGNING,
 ];
 
 /// All folds.

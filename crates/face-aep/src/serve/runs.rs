@@ -164,5 +164,11 @@ pub(super) async fn cancel_run(RunInPath { face, run }: RunInPath, request: Requ
 
 pub(super) async fn get_run_digest(RunInPath { face, run }: RunInPath) -> HandlerResult {
     let digest = face.engine.read().digest(run).await?;
-    Ok(json(StatusCode::OK, &One::new("digest", project::digest(run.to_string(), digest))))
+    let signed = face.engine.admin().signed_head(run).await?.map(|signed| reply::SignedHead {
+        cose: signed.cose().unwrap_or_default(),
+        statement: signed.statement,
+        signature: signed.signature,
+    });
+    let digest = reply::Digest { signed, ..project::digest(run.to_string(), digest) };
+    Ok(json(StatusCode::OK, &One::new("digest", digest)))
 }

@@ -5,15 +5,25 @@ use std::path::Path;
 use recount_log::{Fault, FaultKind};
 use recount_log_sqlite::inspect;
 
+use super::signed::is_signed;
 use super::survey::{ProblemsByRun, Survey, add, assemble, runs_of, without_advice};
-use super::{Noted, VerifyReport};
+use super::{Noted, PublicKeys, VerifyReport};
 use crate::StartError;
 use crate::stores::{missing_store, open_folder};
 use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 
 /// Checks every run of all tenants of a data folder that no server holds.
 pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
-    let mut survey = one_store(data, noted)?;
+    offline_with_keys(data, noted, None)
+}
+
+/// The same, and compares each run with its signed head, if there are keys.
+pub fn offline_with_keys(
+    data: &Path,
+    noted: &[Noted],
+    keys: Option<&PublicKeys>,
+) -> Result<Survey, StartError> {
+    let mut survey = one_store(data, noted, keys)?;
     let folders = tenant_folders(data)
         .map_err(|why| StartError::failed(format!("cannot read the folder of tenants: {why}")))?;
     let loss = loss_of_tenants(data).map_err(|why| StartError::failed(why.to_string()))?;
@@ -21,14 +31,14 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
         add(&mut survey.reports, None, loss);
     }
     for (name, folder) in folders {
-        survey.join_tenant(&name, one_store(&folder, noted)?, noted);
+        survey.join_tenant(&name, one_store(&folder, noted, keys.filter(|_| is_signed(&name)))?, noted);
     }
     Ok(survey)
 }
 
 /// Checks every run of one store that no server holds. The store is not changed: a missing one is not created, and a
 /// damaged or older one is only read.
-fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
+fn one_store(data: &Path, noted: &[Noted], keys: Option<&PublicKeys>) -> Result<Survey, StartError> {
     if !data.join("recount.db").is_file() {
         return Err(missing_store(data, "verify them with `recount verify --store URL`"));
     }
@@ -43,7 +53,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
             .push("the folder blobs is missing; restore a complete copy of the data folder".to_owned());
         false
     };
-    let opened = match may_open.then(|| runs(data, noted)) {
+    let opened = match may_open.then(|| runs(data, noted, keys)) {
         Some(Ok((reports, astray))) => {
             found.of_store.extend(astray);
             Some(reports)
@@ -73,12 +83,16 @@ enum ReadFailure {
 
 /// Opens the store, which refuses a damaged one unchanged, and checks each run; then the catalogue, if the runs are
 /// sound.
-fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>), ReadFailure> {
+fn runs(
+    data: &Path,
+    noted: &[Noted],
+    keys: Option<&PublicKeys>,
+) -> Result<(Vec<VerifyReport>, Vec<String>), ReadFailure> {
     let store = open_folder(data).map_err(ReadFailure::Store)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| {
         ReadFailure::Runtime(StartError::failed(format!("cannot start the runtime: {why}")))
     })?;
-    runtime.block_on(runs_of(&*store, noted)).map_err(ReadFailure::Store)
+    runtime.block_on(runs_of(&*store, noted, keys)).map_err(ReadFailure::Store)
 }
 
 fn refused(fault: &Fault) -> StartError {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use recount_log::{Fault, Integrity, ReadBound, Record, Store, StreamKey};
 
+use super::signed::{PublicKeys, SignedCheck, is_ending};
 use super::{Checker, Noted, VerifyReport};
 use crate::{audit, limits};
 
@@ -106,6 +107,7 @@ pub(super) fn assemble(
 pub(super) async fn runs_of(
     store: &dyn Store,
     noted: &[Noted],
+    keys: Option<&PublicKeys>,
 ) -> Result<(Vec<VerifyReport>, Vec<String>), Fault> {
     let mut reports = Vec::new();
     let mut after = None;
@@ -119,7 +121,10 @@ pub(super) async fn runs_of(
         };
         after = Some(last.clone());
         for stream in &streams {
-            reports.push(one(store, stream, noted).await);
+            let signed = SignedCheck::of_store(store, stream, keys).await;
+            let (mut report, has_ended) = one(store, stream, &signed.with(noted)).await;
+            signed.report(has_ended, &mut report);
+            reports.push(report);
         }
     }
 }
@@ -168,11 +173,13 @@ async fn catalogue(store: &dyn Store) -> Vec<String> {
     astray
 }
 
-async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyReport {
+/// Checks a run, and returns whether it has ended as far as it can be read.
+async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> (VerifyReport, bool) {
+    let mut has_ended = false;
     let tail = store.tail(stream).await;
     let started = match &tail {
         Ok(Some(tail)) if tail.erased => {
-            return VerifyReport::erased(stream, tail.next_sequence, &tail.head.to_string(), noted);
+            return (VerifyReport::erased(stream, tail.next_sequence, &tail.head.to_string(), noted), false);
         }
         Ok(Some(tail)) if tail.first_sequence > 0 => {
             Checker::beginning_at(stream, tail.first_sequence, &tail.start.to_string())
@@ -186,6 +193,7 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
         match store.read(stream, from, bound).await {
             Ok(page) if page.is_empty() => break None,
             Ok(page) => {
+                has_ended = page.last().is_some_and(|last| is_ending(&last.bytes));
                 for record in page {
                     // The checker keeps the problem for the report.
                     drop(checker.event(&record.bytes));
@@ -201,9 +209,9 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
         // A check of its end and head would only repeat the problem.
         let mut report = checker.finish(None);
         report.problems.extend(unreadable_ranges(store, stream, from, fault).await);
-        return report;
+        return (report, has_ended);
     }
-    match tail {
+    let report = match tail {
         Ok(tail) => {
             let tail = tail.map(|tail| (tail.next_sequence, tail.head.to_string()));
             checker.finish(tail.as_ref().map(|(events, head)| (*events, head.as_str())))
@@ -215,7 +223,8 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
                 .push(format!("cannot read the end of the run: {}", without_advice(&fault.message)));
             report
         }
-    }
+    };
+    (report, has_ended)
 }
 
 /// Describes every unreadable range of a run, from the first on.

@@ -1,0 +1,140 @@
+//! Signed heads: a store that was edited by hand fails `verify` with the public key alone.
+
+use std::path::{Path, PathBuf};
+
+use recount_server::export::ExportDigest;
+
+use crate::server::{CommandOutput, Server, recount};
+
+/// A run that has ended, and the public keys of its server.
+struct Place {
+    folder: tempfile::TempDir,
+    server: Server,
+    run: String,
+    keys: PathBuf,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let work = folder.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        let mut command = recount();
+        command
+            .args(["serve", "--bind", "127.0.0.1:0", "--log", "warn", "--data"])
+            .arg(folder.path().join("data"));
+        let server = Server::of(command.arg("--allow-workspace").arg(&work)).listening();
+        let run =
+            server.ask(&["run", "--kind", "shell", "--workspace", work.to_str().unwrap(), "echo greet all"]);
+        let listed = server.ask(&["ls", "--json"]);
+        let row: serde_json::Value = serde_json::from_str(listed.data.lines().next().unwrap()).unwrap();
+        assert_eq!(row["status"], "finished", "{run:?}");
+        let place = Place {
+            keys: folder.path().join("keys.json"),
+            folder,
+            server,
+            run: row["id"].as_str().unwrap().to_owned(),
+        };
+        place.save_keys();
+        place
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn save_keys(&self) {
+        let url = format!("{}/.well-known/recount-keys", self.server.url());
+        let read = std::process::Command::new("curl").args(["--silent", "--fail", &url]).output().unwrap();
+        std::fs::write(&self.keys, read.stdout).unwrap();
+    }
+
+    /// A copy of the data folder in which a word of the run is another one, and everything that is derived from the events
+    /// is as for these events.
+    fn edited(&self) -> PathBuf {
+        let path = |name: &str| self.folder.path().join(name);
+        let (original, edited) = (path("export.jsonl"), path("edited"));
+        let mut command = recount();
+        command.args(["export", "--data"]).arg(self.data()).arg("-o").arg(&original).arg(&self.run);
+        let exported = CommandOutput::of(&mut command);
+        assert_eq!(exported.status, 0, "{exported:?}");
+        let text = std::fs::read_to_string(&original).unwrap().replace("greet all", "greet few");
+        let lines: Vec<&str> = text.lines().collect();
+        let mut digest = ExportDigest::new(&self.run);
+        let events = &lines[1..lines.len() - 1];
+        events.iter().for_each(|line| digest.event(line.as_bytes()).unwrap());
+        let header: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
+        let before = header["head"].as_str().unwrap();
+        assert_ne!(before, digest.head());
+        let text = text.replacen(before, &digest.head(), 1);
+        std::fs::write(path("edited.jsonl"), text).unwrap();
+        let mut command = recount();
+        command.args(["import", "--data"]).arg(&edited).arg(path("edited.jsonl"));
+        let imported = CommandOutput::of(&mut command);
+        assert_eq!(imported.status, 0, "{imported:?}");
+        let store = rusqlite::Connection::open(edited.join("recount.db")).unwrap();
+        store.execute("ATTACH ?1 AS original", [self.data().join("recount.db").to_str().unwrap()]).unwrap();
+        let heads = "INSERT INTO rows SELECT * FROM original.rows WHERE space = 'record.signed_heads'";
+        assert_eq!(store.execute(heads, []).unwrap(), 1);
+        edited
+    }
+
+    fn verify_data(&self, keys: &Path) -> CommandOutput {
+        verify(&self.data(), &["--public-key", keys.to_str().unwrap()])
+    }
+}
+
+#[tokio::test]
+async fn an_edited_store_fails_verify_with_the_public_key_alone() {
+    let mut place = Place::new().await;
+    let keys = place.keys.to_str().unwrap();
+    let fine = place.server.ask(&["verify", &place.run, "--public-key", keys]);
+    assert_eq!(fine.status, 0, "{fine:?}");
+    let noted = place.server.ask(&["digest", "--signed", &place.run]);
+    assert_eq!(noted.status, 0, "{noted:?}");
+    // The old private key is deleted, what it signed is still checked.
+    let rotated = place.server.ask(&["keys", "rotate"]);
+    assert_eq!(rotated.status, 0, "{rotated:?}");
+    place.save_keys();
+    let fine = place.server.ask(&["verify", "--all", "--public-key", keys]);
+    assert_eq!(fine.status, 0, "{fine:?}");
+    place.server.stop();
+    let fine = place.verify_data(&place.keys);
+    assert_eq!(fine.status, 0, "{fine:?}");
+
+    let edited = place.edited();
+    let unnoticed = verify(&edited, &[]);
+    assert_eq!(unnoticed.status, 0, "without keys, a store that was edited with care passes: {unnoticed:?}");
+    let changed = |wrong: &CommandOutput| wrong.status != 0 && wrong.data.contains("events were changed");
+    let wrong = verify(&edited, &["--public-key", keys]);
+    assert!(changed(&wrong), "{wrong:?}");
+
+    // A signed head that was saved elsewhere is as good.
+    let saved = place.folder.path().join("heads");
+    std::fs::write(&saved, &noted.data).unwrap();
+    let saved = saved.to_str().unwrap();
+    let wrong = verify(&edited, &["--public-key", keys, "--digests", saved]);
+    assert!(changed(&wrong), "{wrong:?}");
+    let refused = verify(&edited, &["--digests", saved]);
+    assert!(refused.status == 2 && refused.words.contains("add --public-key"), "{refused:?}");
+}
+
+fn verify(data: &Path, more: &[&str]) -> CommandOutput {
+    CommandOutput::of(recount().args(["verify", "--data"]).arg(data).args(more))
+}
+
+#[tokio::test]
+async fn an_ended_run_without_its_signed_head_or_with_one_of_another_key_fails() {
+    let mut place = Place::new().await;
+    place.server.stop();
+    let other = Place::new().await;
+    let wrong = place.verify_data(&other.keys);
+    assert!(wrong.status != 0 && wrong.data.contains("not among the given keys"), "{wrong:?}");
+
+    let store = rusqlite::Connection::open(place.data().join("recount.db")).unwrap();
+    let deleted = store.execute("DELETE FROM rows WHERE space = 'record.signed_heads'", []).unwrap();
+    assert_eq!(deleted, 1);
+    drop(store);
+    let wrong = place.verify_data(&place.keys);
+    assert!(wrong.status != 0 && wrong.data.contains("it has no signed head"), "{wrong:?}");
+}

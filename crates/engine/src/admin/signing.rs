@@ -1,0 +1,266 @@
+//! Signs the head of each run when the run has ended, and keeps the signed heads and the keys of a tenant.
+//!
+//! A service follows the feed from a stored cursor, so no ending is missed. The private key is sealed in the store; a
+//! rotation deletes it, so heads of retired keys cannot be forged later. It must not know how signatures are made. Start
+//! at [`AdminHandle::start_signing`] and [`AdminHandle::signed_head`].
+
+use memchr::memmem::Finder;
+use recount_event::codec::Envelope;
+use recount_event::{Code, RunId, time};
+use recount_log::{Append, Guard, RowPut, Store, Tail};
+use recount_signature::{ALGORITHM, Jwk, SEED_BYTES, SignedHead, SigningKey, Statement};
+use recount_world::Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::handle::AdminHandle;
+use crate::admin::signer::{Progress, Signer, SignerState};
+use crate::boxed;
+use crate::catalogue::table::read_row;
+use crate::ground::row_pages::RowPages;
+use crate::ground::{journal, rows};
+use crate::{Error, limits};
+
+/// A published key of a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyRow {
+    pub public: Jwk,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retired_at: Option<String>,
+}
+
+impl AdminHandle {
+    /// Signs the heads of ended runs from now on, and first those of runs that ended earlier. Needs a key that seals.
+    #[boxed]
+    pub async fn start_signing(&self, tenant: &str) -> Result<(), Error> {
+        let progress = self.row_of(rows::SIGNING, rows::SIGNING_PROGRESS).await?.unwrap_or_default();
+        let key = match self.stored_key().await? {
+            Some(key) => key,
+            None => self.new_key(None).await?,
+        };
+        let state = tokio::sync::Mutex::new(SignerState { key, progress });
+        if self.signer.set(Signer { tenant: tenant.to_owned(), state }).is_err() {
+            return Err(Error::bug("signing was started twice"));
+        }
+        let admin = self.clone();
+        self.ground().world.tasks.spawn_until_shutdown(Kind::Service, async move {
+            loop {
+                if let Err(error) = admin.sign_endings().await {
+                    tracing::warn!(%error, "cannot sign the heads of ended runs; retrying later");
+                }
+                tokio::time::sleep(limits::SIGNING_RETRY).await;
+            }
+        });
+        Ok(())
+    }
+
+    /// Follows the feed and signs the head of each run that ends.
+    async fn sign_endings(&self) -> Result<(), Error> {
+        let Some(signer) = self.signer.get() else { return Ok(()) };
+        let cursor = signer.state.lock().await.progress.cursor;
+        let mut records = match self.read().follow_feed_records(cursor).await {
+            // Events after the cursor were pruned.
+            Err(error) if error.code() == Code::CursorPruned => self.read().follow_feed_records(0).await?,
+            followed => followed?,
+        };
+        let ending = Finder::new(b"\"type\":\"run.");
+        while let Some(found) = records.next().await? {
+            let mut last = None;
+            for (position, envelope) in found {
+                last = Some(position);
+                if ending.find(&envelope).is_none() {
+                    continue;
+                }
+                let Ok(read) = Envelope::read(&envelope) else { continue };
+                let is_ending = matches!(&*read.type_name, "run.finished" | "run.failed" | "run.cancelled");
+                if is_ending {
+                    self.sign_ended(signer, read.run_id, position).await?;
+                }
+            }
+            if let Some(last) = last {
+                let mut state = signer.state.lock().await;
+                state.progress.cursor = state.progress.cursor.max(last);
+            }
+        }
+        Ok(())
+    }
+
+    /// Signs the head of an ended run, unless that was done, and stores it with the progress.
+    async fn sign_ended(&self, signer: &Signer, run: RunId, position: u64) -> Result<(), Error> {
+        let mut state = signer.state.lock().await;
+        if self.stored_head(run).await?.is_some() {
+            return Ok(());
+        }
+        let stream = journal::stream_of(run);
+        let Some(tail) = self.ground().store().tail(&stream).await?.filter(|tail| !tail.erased) else {
+            return Ok(());
+        };
+        let number = state.progress.number + 1;
+        let statement = Statement {
+            number: Some(number),
+            previous: state.progress.digest.clone(),
+            ..self.statement(&signer.tenant, &state.key, run, &tail)
+        };
+        let signed = state.key.sign(&statement);
+        let cursor = state.progress.cursor.max(position);
+        let progress = Progress { cursor, number, digest: Some(signed.digest()) };
+        self.put_rows(vec![
+            rows::put(rows::SIGNED_HEADS, run.to_string(), Guard::Absent, &signed),
+            rows::put(rows::SIGNING, rows::SIGNING_PROGRESS, Guard::Any, &progress),
+        ])
+        .await?;
+        state.progress = progress;
+        Ok(())
+    }
+
+    fn statement(&self, tenant: &str, key: &SigningKey, run: RunId, tail: &Tail) -> Statement {
+        Statement {
+            tenant: tenant.to_owned(),
+            run_id: run.to_string(),
+            events: tail.next_sequence,
+            algorithm: ALGORITHM.to_owned(),
+            head: tail.head.to_string(),
+            signed_at: time::format_ms(self.ground().world.clock.now_ms()),
+            key_id: key.id().to_owned(),
+            number: None,
+            previous: None,
+        }
+    }
+
+    /// The signed head of a run: of an ended one that was stored, of another one that of this moment. `None` if it is
+    /// missing, or if nothing is signed here.
+    #[boxed]
+    pub async fn signed_head(&self, run: RunId) -> Result<Option<SignedHead>, Error> {
+        let Some(signer) = self.signer.get() else { return Ok(None) };
+        if let Some(stored) = self.stored_head(run).await? {
+            return Ok(Some(stored));
+        }
+        let row = self.catalogue().existing_run(run).await?;
+        let stream = journal::stream_of(run);
+        let Some(tail) = self.ground().store().tail(&stream).await?.filter(|tail| !tail.erased) else {
+            return Ok(None);
+        };
+        if !row.has_ended() {
+            let state = signer.state.lock().await;
+            return Ok(Some(state.key.sign(&self.statement(&signer.tenant, &state.key, run, &tail))));
+        }
+        // A head that was stored and is missing is not signed anew.
+        let is_due = signer.state.lock().await.progress.cursor < tail.last_position;
+        if is_due {
+            self.sign_ended(signer, run, 0).await?;
+        }
+        self.stored_head(run).await
+    }
+
+    /// All keys of the tenant, oldest first.
+    #[boxed]
+    pub async fn signing_keys(&self) -> Result<Vec<KeyRow>, Error> {
+        let mut found = Vec::new();
+        let mut pages = RowPages::new(self.ground().store(), rows::SIGNING_KEYS, limits::PAGE_EVENTS);
+        while let Some(page) = pages.next().await? {
+            for row in &page.rows {
+                found.push(read_row::<KeyRow>(rows::SIGNING_KEYS, &row.key, &row.value)?);
+            }
+        }
+        found.sort_by(|one, other| one.created_at.cmp(&other.created_at));
+        Ok(found)
+    }
+
+    /// Replaces the key. The previous private key is deleted, its public key stays published.
+    #[boxed]
+    pub async fn rotate_signing_key(&self) -> Result<KeyRow, Error> {
+        let Some(signer) = self.signer.get() else {
+            return Err(Error::rejected(
+                Code::LimitReached,
+                "this server signs nothing, because it has no data folder",
+            ));
+        };
+        let mut state = signer.state.lock().await;
+        let keys = self.signing_keys().await?;
+        if keys.len() >= limits::SIGNING_KEYS_MAX {
+            let detail = format!("the limit of {} keys is reached", limits::SIGNING_KEYS_MAX);
+            return Err(Error::rejected(Code::LimitReached, detail));
+        }
+        let retired = keys.into_iter().find(|key| key.public.kid == state.key.id());
+        state.key = self.new_key(retired).await?;
+        let created = self.signing_keys().await?.into_iter().find(|key| key.public.kid == state.key.id());
+        created.ok_or_else(|| Error::bug("the new key is not stored"))
+    }
+
+    /// The key in use, if its private part can be opened.
+    async fn stored_key(&self) -> Result<Option<SigningKey>, Error> {
+        let Some(current) = self.signing_keys().await?.into_iter().rfind(|key| key.retired_at.is_none())
+        else {
+            return Ok(None);
+        };
+        let seed = match self.write().unseal_at(&rows::signing_seed(&current.public.kid)).await {
+            Ok(seed) => seed,
+            Err(error) => {
+                tracing::warn!(%error, key = current.public.kid, "the private key that signs heads cannot be opened");
+                None
+            }
+        };
+        let key = seed.and_then(|seed| <[u8; SEED_BYTES]>::try_from(seed).ok());
+        let key = key.map(|seed| SigningKey::from_seed(&seed)).filter(|key| key.id() == current.public.kid);
+        if key.is_none() {
+            tracing::warn!(
+                key = current.public.kid,
+                "the key that signs heads is lost; a new one replaces it"
+            );
+        }
+        Ok(key)
+    }
+
+    /// Creates and stores a key; others are retired.
+    async fn new_key(&self, retired: Option<KeyRow>) -> Result<SigningKey, Error> {
+        let mut seed = [0; SEED_BYTES];
+        for half in seed.chunks_mut(16) {
+            half.copy_from_slice(&self.ground().world.entropy.draw().to_le_bytes()[..half.len()]);
+        }
+        let key = SigningKey::from_seed(&seed);
+        let now = time::format_ms(self.ground().world.clock.now_ms());
+        let new = KeyRow { public: key.public().clone(), created_at: now.clone(), retired_at: None };
+        let mut changes = vec![
+            self.write().sealed_row(&rows::signing_seed(key.id()), &seed)?,
+            rows::put(rows::SIGNING_KEYS, key.id(), Guard::Absent, &new),
+        ];
+        let mut others = self.signing_keys().await?;
+        others.retain(|other| other.retired_at.is_none());
+        others.extend(retired);
+        others.dedup_by(|one, other| one.public.kid == other.public.kid);
+        for other in others {
+            let id = other.public.kid.clone();
+            let other = KeyRow { retired_at: Some(now.clone()), ..other };
+            changes.push(rows::put(rows::SIGNING_KEYS, id.clone(), Guard::Any, &other));
+            changes.push(rows::delete(rows::SEALED, rows::signing_seed(&id)));
+        }
+        self.put_rows(changes).await?;
+        tracing::info!(key = key.id(), "a new key signs the heads of runs");
+        Ok(key)
+    }
+
+    async fn put_rows(&self, rows: Vec<RowPut>) -> Result<(), Error> {
+        self.ground().store().append(Append { rows, ..Append::default() }).await?;
+        Ok(())
+    }
+
+    async fn stored_head(&self, run: RunId) -> Result<Option<SignedHead>, Error> {
+        stored_head(self.ground().store(), &run.to_string()).await
+    }
+
+    async fn row_of<T: serde::de::DeserializeOwned>(
+        &self,
+        space: &str,
+        key: &str,
+    ) -> Result<Option<T>, Error> {
+        let row = self.ground().store().row(space, key).await?;
+        row.map(|row| read_row(space, key, &row.value)).transpose()
+    }
+}
+
+/// The stored signed head of a run.
+#[boxed]
+pub async fn stored_head(store: &dyn Store, run: &str) -> Result<Option<SignedHead>, Error> {
+    let row = store.row(rows::SIGNED_HEADS, run).await?;
+    row.map(|row| read_row(rows::SIGNED_HEADS, run, &row.value)).transpose()
+}
