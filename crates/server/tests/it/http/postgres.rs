@@ -129,7 +129,8 @@ async fn stores_in_a_database_are_checked_without_a_server() {
     let place = Place::new();
     let url = place.url.clone();
     let unused = url.clone();
-    let none = tokio::task::spawn_blocking(move || verify::offline_database(&unused, &[])).await.unwrap();
+    let none =
+        tokio::task::spawn_blocking(move || verify::offline_database(&unused, &[], None)).await.unwrap();
     assert!(refusal(none).contains("has no stores"));
     let tokens = OfflineTokens::in_database(&url).unwrap();
     let request = serde_json::from_str(r#"{"name":"first","scopes":["admin"],"tenant":"acme"}"#).unwrap();
@@ -158,7 +159,7 @@ async fn stores_in_a_database_are_checked_without_a_server() {
     let noted = [verify::Noted::head(&run, &"0".repeat(64)).unwrap()];
     let look = move |noted: Vec<verify::Noted>| {
         let url = url.clone();
-        tokio::task::spawn_blocking(move || verify::offline_database(&url, &noted).unwrap())
+        tokio::task::spawn_blocking(move || verify::offline_database(&url, &noted, None).unwrap())
     };
     let found = look(Vec::new()).await.unwrap();
     assert!(found.reports.iter().all(|report| report.problems.is_empty()), "{found:?}");
