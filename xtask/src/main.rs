@@ -13,6 +13,7 @@ mod package;
 mod programs;
 mod runner;
 mod setup;
+mod site;
 mod steps;
 mod tidy;
 
@@ -45,6 +46,7 @@ cargo xtask <verb>
   tidy    Checks the hard rules of STYLE.md, crate edges, heads, requirements
   golden  Runs the tests that rewrite their expectations, then shows what changed
   package Packs the libraries `recount-json` and `recount-aaep`, and runs their tests from the packages
+  site    Makes the site of the documentation in target/site, and checks its links; installs mdBook below target/
   help    Prints this text
 ";
 
@@ -77,6 +79,7 @@ fn run() -> Result<bool> {
         "tidy" => steps::tidy(&root()?),
         "golden" => golden::run(&root()?),
         "package" => package::run(&root()?),
+        "site" => site::run(&root()?),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)
