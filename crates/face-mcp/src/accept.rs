@@ -183,7 +183,11 @@ mod tests {
         }
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         check_refused(&[], &deep, (-32_700, 400, Value::Null));
-        check_refused(&[], r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, (-32_602, 400, json!(1)));
+        check_refused(
+            &[],
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#,
+            (-32_602, 400, json!(1)),
+        );
     }
 
     #[test]

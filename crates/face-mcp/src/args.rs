@@ -130,15 +130,10 @@ fn check(param: &Param, value: &Value) -> Result<(), String> {
             Some(_) => Ok(()),
             None => Err(format!("{name} is {}; send one of: {}", shown(value), words.join(", "))),
         },
-        Form::Number { min, max } => {
-            match value.as_u64().filter(|number| (min..=max).contains(number)) {
-                Some(_) => Ok(()),
-                None => Err(format!(
-                    "{name} is {}; send a whole number from {min} to {max}",
-                    shown(value)
-                )),
-            }
-        }
+        Form::Number { min, max } => match value.as_u64().filter(|number| (min..=max).contains(number)) {
+            Some(_) => Ok(()),
+            None => Err(format!("{name} is {}; send a whole number from {min} to {max}", shown(value))),
+        },
         Form::YesNo if value.is_boolean() => Ok(()),
         Form::YesNo => Err(format!("{name} is {}; send true or false", shown(value))),
         Form::AnyJson => Ok(()),

@@ -84,7 +84,9 @@ mod tests {
                 let envelope: Value = serde_json::from_str(stored).unwrap();
                 let event = short(&envelope);
                 assert_eq!(event.structured["type"], envelope["type"]);
-                assert_eq!(whole(stored, &envelope).text.strip_prefix("| "), Some(&*format!("{stored}\n")));
+                let quoted = whole(stored, &envelope).text;
+                let quoted: Value = serde_json::from_str(quoted.strip_prefix("| ").unwrap()).unwrap();
+                assert_eq!(quoted, envelope);
                 let message = message(stored, &envelope);
                 messages += usize::from(message.is_some());
                 for event in std::iter::once(event).chain(message) {

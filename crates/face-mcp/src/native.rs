@@ -73,7 +73,17 @@ impl Native {
         self.extensions.get::<RequestContext>().map(|context| &context.caller)
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str], query: Query<'_>) -> Result<T, Failure> {
+    /// Masks secrets, because many errors repeat input.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        let context = self.extensions.get::<RequestContext>();
+        context.map_or_else(String::new, |context| context.engine.write().redactor().quotes(text))
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: Query<'_>,
+    ) -> Result<T, Failure> {
         decoded(&self.send(Method::GET, path, query, None, None).await?)
     }
 
@@ -140,7 +150,9 @@ fn target(path: &[&str], query: Query<'_>) -> String {
         target.push('/');
         for byte in segment.bytes() {
             match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => target.push(byte.into()),
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    target.push(byte.into())
+                }
                 _ => target.push_str(&format!("%{byte:02X}")),
             }
         }

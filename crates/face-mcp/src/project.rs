@@ -71,14 +71,15 @@ pub(crate) fn response(id: &Value, era: ProtocolEra, mut result: Value, may_be_c
     json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }
 
-/// Recorded text, with `| ` before each line. Characters that end a line or move the cursor are escaped.
+/// Recorded text, with `| ` before each line. Characters that end a line or move the cursor are escaped as in
+/// JSON, so quoted JSON stays the same JSON.
 pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 16);
     for line in text.split('\n') {
         quoted.push_str("| ");
         for c in line.chars() {
             if (c.is_control() && c != '\t') || matches!(c, '\u{2028}' | '\u{2029}') {
-                quoted.extend(c.escape_default());
+                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
             } else {
                 quoted.push(c);
             }
@@ -207,7 +208,8 @@ mod tests {
         ] {
             assert_eq!(created >= utc_prefix(since).unwrap(), is_after, "{since}");
         }
-        for bad in ["", "yesterday", "2026-11", "2026-11-28 09:30", "2026-11-28T09:30:00+01:00", "2026-11-2ä"] {
+        for bad in ["", "yesterday", "2026-11", "2026-11-28 09:30", "2026-11-28T09:30:00+01:00", "2026-11-2ä"]
+        {
             assert_eq!(utc_prefix(bad), None, "{bad}");
         }
     }

@@ -31,7 +31,8 @@ pub(crate) async fn list(native: &Native, params: &Map<String, Value>) -> Result
         Some(_) => return Err(RpcError::new(ErrorCode::InvalidParams, 200, "cursor is not from this list")),
     };
     let query = [(AFTER, cursor), (LIMIT, Some(limits::RESOURCES_PAGE.to_string()))];
-    let page: Page<Run> = native.get(&["runs"], &query).await.map_err(|why| error(&why, ProtocolEra::Initialize))?;
+    let page: Page<Run> =
+        native.get(&["runs"], &query).await.map_err(|why| error(&why, ProtocolEra::Initialize))?;
     let resource = |run: &Run| {
         let title = run.title.as_deref().unwrap_or("untitled run");
         json!({
@@ -56,9 +57,9 @@ pub(crate) async fn read(
     era: ProtocolEra,
 ) -> Result<Value, RpcError> {
     let uri = params.get("uri").and_then(Value::as_str);
-    let id = uri.and_then(|uri| uri.strip_prefix(PREFIX)).filter(|id| {
-        !id.is_empty() && id.chars().count() <= limits::ID_CHARS_MAX
-    });
+    let id = uri
+        .and_then(|uri| uri.strip_prefix(PREFIX))
+        .filter(|id| !id.is_empty() && id.chars().count() <= limits::ID_CHARS_MAX);
     let Some(id) = id else {
         let message = format!("uri is not the address of a run; use {PREFIX}ID");
         return Err(RpcError::new(ErrorCode::InvalidParams, 200, message));

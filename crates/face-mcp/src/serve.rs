@@ -11,17 +11,18 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use recount_engine::RequestContext;
 use recount_transport::media;
 use serde_json::{Value, json};
 
 use crate::accept::{self, shortened};
 use crate::limits;
-use crate::native::Native;
+use crate::native::{Failure, Native};
 use crate::project::{self, NOTICE};
 use crate::resources;
 use crate::tools::{TOOLS, Tool};
-use crate::wire::{ErrorCode, Incoming, ProtocolEra, Request as RpcRequest, RpcError, STATELESS, WITH_INITIALIZE};
+use crate::wire::{
+    ErrorCode, Incoming, ProtocolEra, Request as RpcRequest, RpcError, STATELESS, WITH_INITIALIZE,
+};
 
 /// The path of the face.
 pub const PATH: &str = "/mcp";
@@ -32,37 +33,34 @@ const INSTRUCTIONS: &str = "Recount is a log of what AI agents did: runs, made o
                             list_prompts, from time to time; nothing is pushed.";
 
 /// The route of the face. `native` is the whole native face, with its paths and with problems as its errors. Must be served
-/// after a layer that adds a [`RequestContext`].
+/// after a layer that adds a `RequestContext`.
 pub fn router(native: Router) -> Router {
     Router::new().route(PATH, post(receive)).with_state(native)
 }
 
 async fn receive(State(native): State<Router>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let Some(context) = parts.extensions.get::<RequestContext>() else {
+    let native = Native::new(native, &parts.extensions);
+    if native.caller().is_none() {
         let error = RpcError::new(
             ErrorCode::InvalidRequest,
             401,
             "the request has no token; send `authorization: Bearer TOKEN`",
         );
         return reply(StatusCode::UNAUTHORIZED, &error.to_json(&Value::Null));
-    };
+    }
     let (id, outcome) = match read_body(&parts.headers, body).await {
         Err(error) => (Value::Null, Err(error)),
         Ok(body) => match accept::message(&parts.headers, &body) {
             Ok(Incoming::Notification) => return accepted(),
-            Ok(Incoming::Request(request)) => {
-                let native = Native::new(native, &parts.extensions);
-                (request.id.clone(), respond(&native, request).await)
-            }
+            Ok(Incoming::Request(request)) => (request.id.clone(), respond(&native, request).await),
             Err((id, error)) => (id, Err(error)),
         },
     };
     match outcome {
         Ok(response) => reply(StatusCode::OK, &response),
         Err(error) => {
-            // Many errors repeat input, which may hold a secret.
-            let error = RpcError { message: context.engine.write().redactor().quotes(&error.message), ..error };
+            let error = RpcError { message: native.masked(&error.message), ..error };
             let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
             reply(status, &error.to_json(&id))
         }
@@ -87,6 +85,7 @@ async fn respond(native: &Native, request: RpcRequest) -> Result<Value, RpcError
                 return Err(RpcError::new(ErrorCode::InvalidParams, 200, message));
             };
             let outcome = tool.call(native, params.remove("arguments")).await;
+            let outcome = outcome.map_err(|why| Failure { detail: native.masked(&why.detail), ..why });
             (project::tool_result(outcome), false)
         }
         "resources/list" => (resources::list(native, &params).await?, true),
@@ -104,7 +103,8 @@ async fn respond(native: &Native, request: RpcRequest) -> Result<Value, RpcError
 
 /// Agrees on the version of the client, or offers the newest one with a handshake.
 fn initialize(requested: Option<&Value>) -> Value {
-    let known = WITH_INITIALIZE.iter().find(|version| requested.is_some_and(|requested| requested == **version));
+    let known =
+        WITH_INITIALIZE.iter().find(|version| requested.is_some_and(|requested| requested == **version));
     let mut result = offer();
     result["protocolVersion"] = (*known.unwrap_or(&WITH_INITIALIZE[0])).into();
     result["serverInfo"] = project::server_info();

@@ -81,9 +81,8 @@ impl RunFilter {
 
 /// Whether a name begins with the filter text, ignoring case.
 fn begins(name: Option<&str>, wanted: Option<&str>) -> bool {
-    wanted.is_none_or(|wanted| {
-        name.is_some_and(|name| name.to_lowercase().starts_with(&wanted.to_lowercase()))
-    })
+    wanted
+        .is_none_or(|wanted| name.is_some_and(|name| name.to_lowercase().starts_with(&wanted.to_lowercase())))
 }
 
 impl CatalogueHandle {

@@ -12,8 +12,7 @@ use crate::project::{Pile, Reply, beginning, cut_note, quote};
 
 pub(super) async fn diff_run(native: &Native, args: &Args) -> Result<Reply, Failure> {
     let run = args.needed("run")?;
-    let (wants_diff, offset) =
-        (args.is_set("diff") == Some(true), args.number("offset").unwrap_or_default());
+    let (wants_diff, offset) = (args.is_set("diff") == Some(true), args.number("offset").unwrap_or_default());
     if offset > 0 && !wants_diff {
         return Err("offset needs diff: true".to_owned().into());
     }
@@ -29,10 +28,10 @@ pub(super) async fn diff_run(native: &Native, args: &Args) -> Result<Reply, Fail
         Ok(One { data, .. }) => Ok(copied_files(&data)),
         // It worked elsewhere, or its copy was deleted.
         Err(failure) if failure.is(&NO_COPY) => {
-            let patches = patches(native, run).await?;
+            let (patches, is_all) = patches(native, run).await?;
             match wants_diff {
-                true => recorded_diff(native, &patches, offset).await,
-                false => Ok(recorded_files(&patches, &failure)),
+                true => recorded_diff(native, &patches, offset, is_all).await,
+                false => Ok(recorded_files(&patches, &failure, is_all)),
             }
         }
         Err(failure) => Err(failure),
@@ -86,19 +85,31 @@ fn copied_files(changes: &Changes) -> Reply {
     };
     let lines: Vec<_> = changes.changes.iter().map(line).collect();
     let left_out = changes.count.saturating_sub(lines.len() as u64);
-    files(format!("{} changed paths in the run's copy, compared with the folder now", changes.count), lines, left_out)
+    files(
+        format!("{} changed paths in the run's copy, compared with the folder now", changes.count),
+        lines,
+        left_out,
+    )
 }
 
-/// The patches of a run, oldest first.
-async fn patches(native: &Native, run: &str) -> Result<Vec<Artifact>, Failure> {
-    let query = [(KIND, Some("patch".to_owned())), (LIMIT, Some(limits::PATCHES_MAX.to_string()))];
-    let page: Page<Artifact> = native.get(&["runs", run, "artifacts"], &query).await?;
-    let mut patches = page.data;
-    patches.reverse();
-    Ok(patches)
+/// The newest patches of a run, oldest first, and whether these are all. A fragment is a change whose place in its file
+/// is not known.
+async fn patches(native: &Native, run: &str) -> Result<(Vec<Artifact>, bool), Failure> {
+    let (mut patches, mut is_all) = (Vec::new(), true);
+    for kind in ["patch", "patch_fragment"] {
+        let query = [(KIND, Some(kind.to_owned())), (LIMIT, Some(limits::PATCHES_MAX.to_string()))];
+        let page: Page<Artifact> = native.get(&["runs", run, "artifacts"], &query).await?;
+        is_all &= !page.has_more;
+        patches.extend(page.data.into_iter().rev());
+    }
+    patches.sort_by(|one, other| one.created_at.cmp(&other.created_at));
+    Ok((patches, is_all))
 }
 
-fn recorded_files(patches: &[Artifact], why: &Failure) -> Reply {
+/// What a result states if there are more patches.
+const OLDER: &str = "older patches are not included";
+
+fn recorded_files(patches: &[Artifact], why: &Failure, is_all: bool) -> Reply {
     let line = |patch: &Artifact| {
         let path = patch.target_path.as_deref().or(patch.name.as_deref()).unwrap_or("unknown path");
         let mut line = format!("{} {path}", patch.status);
@@ -115,12 +126,21 @@ fn recorded_files(patches: &[Artifact], why: &Failure) -> Reply {
         0 => format!("no recorded patches, and no copy to compare ({}: {})", why.code, why.detail),
         count => format!("{count} recorded patches, oldest first; there is no copy to compare"),
     };
+    let head = if is_all { head } else { format!("{head}; {OLDER}") };
     files(head, patches.iter().map(line).collect(), 0)
 }
 
 /// The texts of the patches one after the other, from a byte on.
-async fn recorded_diff(native: &Native, patches: &[Artifact], offset: u64) -> Result<Reply, Failure> {
+async fn recorded_diff(
+    native: &Native,
+    patches: &[Artifact],
+    offset: u64,
+    is_all: bool,
+) -> Result<Reply, Failure> {
     let (mut text, mut notes, mut start, mut next) = (Vec::new(), Vec::new(), 0, None);
+    if !is_all {
+        notes.push(OLDER.to_owned());
+    }
     for patch in patches {
         let size = patch.size_bytes.unwrap_or_default();
         let from = offset.saturating_sub(start).min(size);

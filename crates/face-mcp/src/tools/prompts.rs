@@ -59,8 +59,7 @@ impl Listing {
 pub(super) async fn list_prompts(native: &Native, args: &Args) -> Result<Reply, Failure> {
     let limit = args.number("limit").unwrap_or(limits::PROMPTS_DEFAULT) as usize;
     let only = args.text("kind");
-    let mut listing =
-        Listing { pile: Pile::new(limits::PROMPTS_BYTES_MAX), prompts: Vec::new(), next: None };
+    let mut listing = Listing { pile: Pile::new(limits::PROMPTS_BYTES_MAX), prompts: Vec::new(), next: None };
     let (first, mut after) = cursor(args.text("cursor"))?;
     let kinds = KINDS[first..].iter().filter(|kind| only.is_none_or(|only| only == **kind));
     if let Some(run) = args.text("run") {
@@ -84,9 +83,9 @@ pub(super) async fn list_prompts(native: &Native, args: &Args) -> Result<Reply, 
 /// The prompt kind and the cursor in its list.
 fn cursor(text: Option<&str>) -> Result<(usize, Option<String>), String> {
     let Some(text) = text else { return Ok((0, None)) };
-    let found = text.split_once(':').and_then(|(kind, after)| {
-        Some((KINDS.iter().position(|known| *known == kind)?, after))
-    });
+    let found = text
+        .split_once(':')
+        .and_then(|(kind, after)| Some((KINDS.iter().position(|known| *known == kind)?, after)));
     let (kind, after) =
         found.ok_or("cursor is not one of this tool; send `next` of the previous result".to_owned())?;
     Ok((kind, Some(after.to_owned()).filter(|after| !after.is_empty())))
@@ -99,11 +98,8 @@ async fn next_prompt(
 ) -> Result<(Option<Value>, Option<String>), Failure> {
     let mut after = after.map(str::to_owned);
     for _ in 0..limits::PAGES_MAX {
-        let query = [
-            (STATUS, Some("pending".to_owned())),
-            (AFTER, after.clone()),
-            (LIMIT, Some("1".to_owned())),
-        ];
+        let query =
+            [(STATUS, Some("pending".to_owned())), (AFTER, after.clone()), (LIMIT, Some("1".to_owned()))];
         let mut page: Page<Value> = native.get(&[list_of(kind)], &query).await?;
         after = page.next.as_ref().and_then(Value::as_str).map(str::to_owned).or(after);
         // A page is empty if the client may not see its prompt.
@@ -146,7 +142,8 @@ async fn of_run(
             "clarification" => &row.pending_clarifications,
             _ => &row.pending_handoffs,
         };
-        let first = after.take().and_then(|after| ids.iter().position(|id| id == after)).map_or(0, |at| at + 1);
+        let first =
+            after.take().and_then(|after| ids.iter().position(|id| id == after)).map_or(0, |at| at + 1);
         for (at, id) in ids.iter().enumerate().skip(first) {
             let is_full = listing.prompts.len() == limit;
             if is_full || !listing.add(kind, get(native, kind, id).await?) {

@@ -153,8 +153,9 @@ fn next(page: &EventsPage) -> Option<u64> {
 }
 
 fn envelope(stored: &RawValue) -> Result<Value, Failure> {
-    serde_json::from_str(stored.get())
-        .map_err(|why| Failure::new(recount_event::Code::Internal, format!("a stored event is not JSON: {why}")))
+    serde_json::from_str(stored.get()).map_err(|why| {
+        Failure::new(recount_event::Code::Internal, format!("a stored event is not JSON: {why}"))
+    })
 }
 
 pub(super) async fn run_cost(native: &Native, args: &Args) -> Result<Reply, Failure> {
@@ -266,8 +267,7 @@ impl Reading {
         if self.events.len() == self.limit {
             return false;
         }
-        let mut shown =
-            if self.is_raw { events::whole(stored, envelope) } else { events::short(envelope) };
+        let mut shown = if self.is_raw { events::whole(stored, envelope) } else { events::short(envelope) };
         if self.events.is_empty() && shown.text.len() > limits::RESULT_BYTES_MAX {
             let sequence = events::sequence(envelope);
             self.notes.push(cut_note(&format!(
@@ -302,7 +302,9 @@ impl Reading {
         let after = self.after.map_or("the start".to_owned(), |after| after.to_string());
         head.push(match self.has_more {
             true => format!("more follow: call read_events again with after {after}"),
-            false => format!("no more events now; to look for new ones, call read_events again with after {after}"),
+            false => {
+                format!("no more events now; to look for new ones, call read_events again with after {after}")
+            }
         });
         let mut structured = Map::new();
         structured.insert("events".to_owned(), self.events.into());

@@ -289,7 +289,8 @@ impl Posted {
     /// example to choose another version.
     fn is_error(&self, body: &[u8]) -> bool {
         let is_of = |message: Value| {
-            message["error"]["code"].is_i64() && message.get("id").is_some_and(|id| self.id.as_ref() == Some(id))
+            message["error"]["code"].is_i64()
+                && message.get("id").is_some_and(|id| self.id.as_ref() == Some(id))
         };
         self.headers.is_some() && serde_json::from_slice(body).is_ok_and(is_of)
     }
