@@ -45,6 +45,7 @@ mod runs;
 mod sandboxed;
 mod scene;
 mod secrets;
+mod serving_mcp;
 mod short_ids;
 mod standard_io;
 mod story;

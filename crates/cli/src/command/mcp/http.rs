@@ -53,6 +53,8 @@ struct Posted {
     is_initialize: bool,
     /// Of a request that is complete in itself: what HTTP repeats of it.
     headers: Option<HeaderMap>,
+    /// Whether it is one message at all.
+    is_message: bool,
 }
 
 /// What follows from a message that was posted.
@@ -282,17 +284,16 @@ impl Posted {
         let method = message["method"].as_str();
         let id = message.get("id").filter(|_| method.is_some()).cloned();
         let is_initialize = method == Some("initialize");
-        Posted { headers: stateless_headers(&message), line, id, is_initialize }
+        let is_message = message.is_object();
+        Posted { headers: stateless_headers(&message), line, id, is_initialize, is_message }
     }
 
-    /// Whether a body is the error that answers a request that is complete in itself. Its client needs the code, for
-    /// example to choose another version.
+    /// Whether a body is the error that answers a request that is complete in itself, or what is no message. Its client
+    /// needs the code, for example to choose another version.
     fn is_error(&self, body: &[u8]) -> bool {
-        let is_of = |message: Value| {
-            message["error"]["code"].is_i64()
-                && message.get("id").is_some_and(|id| self.id.as_ref() == Some(id))
-        };
-        self.headers.is_some() && serde_json::from_slice(body).is_ok_and(is_of)
+        let id = self.id.as_ref().unwrap_or(&Value::Null);
+        let is_of = |message: Value| message["error"]["code"].is_i64() && message.get("id") == Some(id);
+        (self.headers.is_some() || !self.is_message) && serde_json::from_slice(body).is_ok_and(is_of)
     }
 }
 
