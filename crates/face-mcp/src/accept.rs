@@ -1,4 +1,4 @@
-//! Reads a message of a client, and checks that its headers say the same. Start at [`message`].
+//! Reads a message of a client, and checks that its headers agree with it. Start at [`message`].
 //!
 //! Pure. Whether a request carries its version in `_meta` decides how it is served; no earlier message matters.
 

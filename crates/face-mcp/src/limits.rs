@@ -20,26 +20,34 @@ pub const FIELD_CHARS_MAX: usize = 400;
 /// Characters of one message of a run; longer ones are cut and marked.
 pub const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// Runs of a search: by default, and at most.
+/// Runs of a search by default.
 pub const RUNS_DEFAULT: u64 = 20;
+
+/// Runs of a search; a larger `limit` is refused.
 pub const RUNS_MAX: u64 = 50;
 
-/// Messages of a run: by default, and at most.
+/// Messages of a run by default.
 pub const MESSAGES_DEFAULT: u64 = 5;
+
+/// Messages of a run; a larger number is refused.
 pub const MESSAGES_MAX: u64 = 20;
 
 /// Events at the end of a run in which its last messages are looked for.
 pub const MESSAGES_SCAN_EVENTS: u64 = 1_000;
 
-/// Events of a page: by default, and at most.
+/// Events of a page by default.
 pub const EVENTS_DEFAULT: u64 = 50;
+
+/// Events of a page; a larger `limit` is refused.
 pub const EVENTS_MAX: u64 = 200;
 
 /// Pages of the native face that one call reads; then it returns what it has, with a cursor.
 pub const PAGES_MAX: usize = 8;
 
-/// Prompts of a list: by default, and at most.
+/// Prompts of a list by default.
 pub const PROMPTS_DEFAULT: u64 = 10;
+
+/// Prompts of a list; a larger `limit` is refused.
 pub const PROMPTS_MAX: u64 = 20;
 
 /// Patches of a run that are listed; more are counted as left out.

@@ -167,7 +167,7 @@ pub(crate) fn utc_prefix(text: &str) -> Option<&str> {
     (is_length && fits).then_some(bare)
 }
 
-/// What a note says about results that were left out because of their size.
+/// The note about results that were left out because of their size.
 pub(crate) fn cut_note(shown: &str) -> String {
     format!("cut at {} KiB: {shown}", limits::RESULT_BYTES_MAX / 1024)
 }

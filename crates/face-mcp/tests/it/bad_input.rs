@@ -33,7 +33,7 @@ async fn bodies_that_are_no_message_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_tool_errors_that_say_what_to_send() {
+async fn wrong_arguments_are_tool_errors_that_name_what_to_send() {
     let context = TestContext::new().await;
     let run = context.run("t", &story()).await;
     let long = "x".repeat(100_000);

@@ -52,7 +52,7 @@ async fn only_tools_of_the_scopes_of_a_token_are_listed_and_served() {
             assert_eq!(code, "scope_missing", "{scopes:?} {tool}: {detail}");
         }
     }
-    // The operator without a token is no one whose answer could be told from a person's.
+    // Without a token, an answer of an agent would have the same name as one of the operator.
     let listed = context.result(Caller::operator(), "tools/list", json!({})).await;
     assert_eq!(names(&listed), READING);
     let (code, detail) = context.failure(Caller::operator(), "answer_prompt", json!({})).await;
