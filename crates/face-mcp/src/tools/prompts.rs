@@ -67,13 +67,24 @@ pub(super) async fn list_prompts(native: &Native, args: &Args) -> Result<Reply, 
     }
     for kind in kinds {
         // One at a time, so that each has its own cursor.
-        while let (Some(prompt), next) = next_prompt(native, kind, after.as_deref()).await? {
-            let is_full = listing.prompts.len() == limit;
-            if is_full || !listing.add(kind, whole(native, kind, prompt).await?) {
-                listing.next = Some(format!("{kind}:{}", after.unwrap_or_default()));
-                return Ok(listing.into_reply());
+        loop {
+            match next_prompt(native, kind, after.as_deref()).await? {
+                Next::Prompt(prompt, next)
+                    if listing.prompts.len() < limit
+                        && listing.add(kind, whole(native, kind, &prompt).await?) =>
+                {
+                    after = next;
+                }
+                Next::Prompt(..) => {
+                    listing.next = Some(format!("{kind}:{}", after.unwrap_or_default()));
+                    return Ok(listing.into_reply());
+                }
+                Next::After(next) => {
+                    listing.next = Some(format!("{kind}:{}", next.unwrap_or_default()));
+                    return Ok(listing.into_reply());
+                }
+                Next::End => break,
             }
-            after = next;
         }
         after = None;
     }
@@ -91,33 +102,38 @@ fn cursor(text: Option<&str>) -> Result<(usize, Option<String>), String> {
     Ok((kind, Some(after.to_owned()).filter(|after| !after.is_empty())))
 }
 
-async fn next_prompt(
-    native: &Native,
-    kind: &str,
-    after: Option<&str>,
-) -> Result<(Option<Value>, Option<String>), Failure> {
+/// What follows a cursor in a list.
+enum Next {
+    /// A prompt and the cursor after it.
+    Prompt(Value, Option<String>),
+    /// Many prompts that the client may not see; more follow after this cursor.
+    After(Option<String>),
+    End,
+}
+
+async fn next_prompt(native: &Native, kind: &str, after: Option<&str>) -> Result<Next, Failure> {
     let mut after = after.map(str::to_owned);
-    for _ in 0..limits::PAGES_MAX {
+    for _ in 0..limits::HIDDEN_PROMPTS_MAX {
         let query =
             [(STATUS, Some("pending".to_owned())), (AFTER, after.clone()), (LIMIT, Some("1".to_owned()))];
         let mut page: Page<Value> = native.get(&[list_of(kind)], &query).await?;
         after = page.next.as_ref().and_then(Value::as_str).map(str::to_owned).or(after);
         // A page is empty if the client may not see its prompt.
         if let Some(prompt) = page.data.pop() {
-            return Ok((Some(prompt), after));
+            return Ok(Next::Prompt(prompt, after));
         }
         if !page.has_more {
-            break;
+            return Ok(Next::End);
         }
     }
-    Ok((None, after))
+    Ok(Next::After(after))
 }
 
 /// A prompt with the context of a handoff, which lists leave out with the digest of what is shown.
-async fn whole(native: &Native, kind: &str, listed: Value) -> Result<Value, Failure> {
+async fn whole(native: &Native, kind: &str, listed: &Value) -> Result<Value, Failure> {
     match (kind, listed["id"].as_str()) {
         ("handoff", Some(id)) => get(native, kind, id).await,
-        _ => Ok(listed),
+        _ => Ok(listed.clone()),
     }
 }
 

@@ -391,6 +391,34 @@ async fn a_narrowed_token_sees_only_its_own_runs() {
     assert_eq!(context.failure(caller(), "answer_prompt", answer).await.0, "approval_not_found");
 }
 
+#[tokio::test]
+async fn prompts_after_many_that_a_client_may_not_see_are_found() {
+    let context = TestContext::new().await;
+    let task = context.native("POST", "/v1/tasks", &json!({ "kind": "external" })).await;
+    let (task, own) = (task["id"].as_str().unwrap(), task["latest_run_id"].as_str().unwrap().to_owned());
+    context.append(&own, 0, &[opening(), approval("ours", "c1")].concat()).await;
+    // Newest first: these come before.
+    for half in ["a", "b"] {
+        let many = (0..60).flat_map(|number| approval(&format!("{half}-{number}"), &format!("c{number}")));
+        let other = context.run("t", &opening()).await;
+        context.append(&other, 1, &many.collect::<Vec<_>>()).await;
+    }
+    let narrowing = Narrowing { tasks: [task.parse().unwrap()].into(), ..Narrowing::default() };
+    let caller = || context.caller("bot", &[Scope::Read], narrowing.clone());
+    let (mut cursor, mut found, mut calls) = (Value::Null, Vec::new(), 0);
+    loop {
+        let listed = context.outcome(caller(), "list_prompts", json!({ "cursor": cursor })).await;
+        let listed = &listed["structuredContent"];
+        found.extend(listed["prompts"].as_array().unwrap().iter().map(|prompt| prompt["id"].clone()));
+        calls += 1;
+        cursor = listed["next"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!((json!(found), calls), (json!(["ours"]), 2));
+}
+
 fn approval_run() -> Vec<(&'static str, Value)> {
     [opening(), approval("ap-1", "c1")].concat()
 }
