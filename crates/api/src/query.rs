@@ -40,6 +40,8 @@ pub const MCP_TOOL: &str = "mcp_tool";
 pub const MCP_NAME_MAX: usize = 200;
 /// Only runs of agents whose name begins with this.
 pub const AGENT: &str = "agent";
+/// Only runs whose recorder's source begins with this.
+pub const SOURCE: &str = "source";
 /// Only what has this in its title or its message.
 pub const TEXT: &str = "text";
 /// Characters of it.

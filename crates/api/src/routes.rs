@@ -80,7 +80,7 @@ routes! {
         [AgentNotFound, ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, WorkspaceRefused];
     ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.",
-        [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, RUN_AGENT, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Run>()], [];
+        [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, RUN_AGENT, RUN_SOURCE, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Run>()], [];
     GetTaskRun = "GET" "/tasks/{task}/runs/{run}", [Read], "Shows a run of a task.",
         [] NOTHING => [one::<Run>("run")], [];
     CancelTaskRun = "POST" "/tasks/{task}/runs/{run}/cancel", [Run], "Cancels a run of a task.",
@@ -95,7 +95,7 @@ routes! {
         [AgentNotFound, ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, FilesNotRestorable, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, TaskErased, TaskNotFound, WorkspaceRefused];
     ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
-        [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, RUN_AGENT, NEEDS_ATTENTION, TEXT, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
+        [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, RUN_AGENT, RUN_SOURCE, NEEDS_ATTENTION, TEXT, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
         [TaskNotFound, SessionNotFound];
     GetRun = "GET" "/runs/{run}", [Read], "Shows a run.",
         [] NOTHING => [one::<Run>("run")], [];

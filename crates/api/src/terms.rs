@@ -442,6 +442,11 @@ pub mod parameter {
         form: Form::Text(query::TEXT_MAX),
         about: "Only runs of agents whose name begins with this text, in any case; at most 200 characters.",
     };
+    pub const RUN_SOURCE: Parameter = Parameter {
+        name: query::SOURCE,
+        form: Form::Text(query::TEXT_MAX),
+        about: "Only runs recorded from a source whose name begins with this text, in any case; at most 200 characters.",
+    };
     pub const FULL: Parameter = Parameter {
         name: query::FULL,
         form: Form::YesNo,

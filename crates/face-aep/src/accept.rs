@@ -265,6 +265,7 @@ pub(crate) fn run_filter<'a>(
         needs_attention: yes_or_no(query::NEEDS_ATTENTION, get(query::NEEDS_ATTENTION))?,
         text: part_of_text(query::TEXT, get(query::TEXT))?,
         agent: part_of_text(query::AGENT, get(query::AGENT))?,
+        source: part_of_text(query::SOURCE, get(query::SOURCE))?,
     })
 }
 

@@ -74,7 +74,7 @@ const EXPOSED: &str = "aap-turn-id, etag, idempotency-replayed, location, retry-
 
 /// Request headers that pages may send.
 const SENDABLE: &str = "accept, authorization, content-type, idempotency-key, if-match, if-none-match, \
-                        last-event-id, traceparent, x-request-id";
+                        last-event-id, mcp-method, mcp-name, mcp-protocol-version, traceparent, x-request-id";
 
 /// The origin of a request.
 enum PageAccess {

@@ -237,6 +237,10 @@ fn router(sources: Sources, stores: Option<Stores>, gate: &Gate, rooms: RoomAcce
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let refusal_state = (gate.aap.clone(), engine.write().redactor().clone());
     let native = recount_face_aep::router(sources.places.clone());
+    // Refusals to one that calls it in process are recorded like those to other clients.
+    let watched = native.clone().layer(middleware::from_fn_with_state(gate.clone(), removals::watch));
+    let in_process =
+        recount_face_aep::identified(watched, engine.world().clone(), engine.write().redactor().clone());
     let router = native.clone().nest(audit::PREFIX, native).merge(web::router()).merge(server_router(
         &sources,
         stores.as_ref(),
@@ -245,6 +249,7 @@ fn router(sources: Sources, stores: Option<Stores>, gate: &Gate, rooms: RoomAcce
     let router = applications::mount(router, &gate.aap, sources.turns.clone())
         .merge(recount_face_aaep::router(sources.listeners.clone()))
         .merge(recount_face_hooks::router(recount_face_hooks::FaceState::default()))
+        .merge(recount_face_mcp::router(in_process))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
         .layer(middleware::from_fn_with_state(rooms, listeners::rooms))

@@ -6,6 +6,7 @@
 mod handover;
 mod heartbeat;
 pub mod limits;
+pub mod mcp_header;
 pub mod media;
 pub mod outlet;
 mod shares;

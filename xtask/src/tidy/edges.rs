@@ -65,6 +65,7 @@ const CRATES: &[CrateEdges] = &[
         uses: &["engine", "run", "event", "record", "transport", "world"],
         never: &[],
     },
+    CrateEdges { folder: "face-mcp", uses: &["engine", "run", "event", "api", "transport"], never: &[] },
     CrateEdges { folder: "narrate", uses: &["aaep", "aaep-client", "world"], never: &["axum", "reqwest"] },
     CrateEdges {
         folder: "aaep-kit",
@@ -95,6 +96,7 @@ const CRATES: &[CrateEdges] = &[
             "face-aap",
             "face-aaep",
             "face-hooks",
+            "face-mcp",
             "aaep-scenarios",
         ],
         never: &[],

@@ -5,8 +5,7 @@
 
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use recount_transport::mcp_header;
 use reqwest::header::HeaderValue;
 
 use super::settings::McpServerSettings;
@@ -41,10 +40,7 @@ pub(super) fn read(
 
 /// Encodes a text for a header: unchanged if possible, otherwise as marked base64.
 pub(crate) fn encode(text: &str) -> Option<HeaderValue> {
-    let marked = text.starts_with("=?base64?") && text.ends_with("?=");
-    let plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte)) && text.trim() == text && !marked;
-    let text = if plain { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) };
-    HeaderValue::from_str(&text).ok()
+    HeaderValue::from_str(&mcp_header::encode(text)).ok()
 }
 
 #[cfg(test)]

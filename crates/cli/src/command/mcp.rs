@@ -1,5 +1,5 @@
 //! `recount mcp`: records what goes between an MCP client, at our standard input and output, and a server: a child process, or
-//! one at an address.
+//! one at an address. `recount mcp serve` connects the client to the log itself, and records nothing.
 //!
 //! Messages are forwarded as they come; a copy is recorded, and recording never holds up or ends the forwarding. It must
 //! not know what a message means. Look at [`Mcp`].
@@ -11,7 +11,7 @@ mod recorder;
 use std::future::pending;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use recount_client::Client;
 use recount_record::mcp::McpSide;
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,9 +27,12 @@ use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
-/// Record the calls between an MCP client and an MCP server
+/// Record the calls between an MCP client and an MCP server, or serve the log to an MCP client
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct Mcp {
+    #[command(subcommand)]
+    verb: Option<McpVerb>,
     /// URL of an MCP server over HTTP
     #[arg(value_name = "ADDRESS", conflicts_with = "command", required_unless_present = "command")]
     address: Option<String>,
@@ -41,9 +44,18 @@ pub(super) struct Mcp {
     command: Vec<String>,
 }
 
+#[derive(Subcommand)]
+enum McpVerb {
+    /// Serve the server's runs and prompts to an MCP client on standard input and output
+    Serve,
+}
+
 impl Mcp {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let client = invocation.client()?;
+        if let Some(McpVerb::Serve) = self.verb {
+            return serve(&client, invocation.token.as_deref().filter(|token| !token.is_empty()));
+        }
         let _escaped = EscapedStdout::start().map_err(|why| Failure::Own(format!("the terminal: {why}")))?;
         if let Some(address) = &self.address {
             return connect(client, address, self.token_env.as_deref());
@@ -76,6 +88,17 @@ impl Mcp {
             }
         })
     }
+}
+
+/// Connects the client to the MCP face of the server.
+fn serve(client: &Client, token: Option<&str>) -> Result<(), Failure> {
+    let address = format!("{}/mcp", client.base_url());
+    block_on_threads(async move {
+        // Nothing takes from the queue, because this is no conversation of an agent with a tool of others.
+        let (queue, _) = queue();
+        HttpServer::new(&address, token, &queue)?.connect(stop_signal()).await;
+        Ok(())
+    })
 }
 
 /// The same for a server at an address.

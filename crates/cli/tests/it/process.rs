@@ -46,6 +46,7 @@ mod runs;
 mod sandboxed;
 mod scene;
 mod secrets;
+mod serving_mcp;
 mod short_ids;
 mod signed;
 mod standard_io;

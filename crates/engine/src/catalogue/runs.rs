@@ -40,6 +40,8 @@ pub struct RunFilter {
     pub text: Option<String>,
     /// The beginning of the agent's name, ignoring case.
     pub agent: Option<String>,
+    /// The beginning of the name of the source that recorded it, ignoring case.
+    pub source: Option<String>,
 }
 
 impl RunFilter {
@@ -48,20 +50,14 @@ impl RunFilter {
     }
 
     pub fn takes(&self, row: &RunRow) -> bool {
-        self.takes_agent(row.agent_name.as_deref())
+        begins(row.agent_name.as_deref(), self.agent.as_deref())
+            && begins(row.source.as_deref(), self.source.as_deref())
             && self.takes_fields(
                 &row.status,
                 Some(&row.kind),
                 !row.pending.is_empty(),
                 &[&row.title, &row.message],
             )
-    }
-
-    /// Whether an agent's name begins with the filter text.
-    fn takes_agent(&self, name: Option<&str>) -> bool {
-        self.agent.as_deref().is_none_or(|wanted| {
-            name.is_some_and(|name| name.to_lowercase().starts_with(&wanted.to_lowercase()))
-        })
     }
 
     /// Applies the filter to separate fields, for a task that may have no run.
@@ -81,6 +77,12 @@ impl RunFilter {
             && self.needs_attention.is_none_or(|wanted| wanted == needs_attention)
             && self.text.as_ref().is_none_or(|part| contains(&part.to_lowercase()))
     }
+}
+
+/// Whether a name begins with the filter text, ignoring case.
+fn begins(name: Option<&str>, wanted: Option<&str>) -> bool {
+    wanted
+        .is_none_or(|wanted| name.is_some_and(|name| name.to_lowercase().starts_with(&wanted.to_lowercase())))
 }
 
 impl CatalogueHandle {

@@ -101,6 +101,11 @@ impl Caller {
         Caller { id, name, scopes, narrowing, revoked: Some(revoked), expires_in }
     }
 
+    /// Whether a token names the caller. Without one, everything on this machine is the same operator.
+    pub fn has_token(&self) -> bool {
+        self.revoked.is_some()
+    }
+
     /// The same caller with at most one scope.
     #[must_use]
     pub fn only(mut self, scope: Scope) -> Self {

@@ -40,7 +40,7 @@ impl Requests {
             .iter()
             .map(|route| route.path)
             .chain(LISTENERS)
-            .chain([CONSOLE, ELSEWHERE])
+            .chain([CONSOLE, recount_face_mcp::PATH, ELSEWHERE])
             .map(str::to_owned);
         Arc::new(Requests(ours.chain(theirs).chain(others).map(|path| (path, Counts::default())).collect()))
     }

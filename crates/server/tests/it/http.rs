@@ -19,6 +19,7 @@ mod lineage;
 mod lists;
 mod manners;
 mod matrix;
+mod mcp;
 mod metrics;
 mod orders;
 mod postgres;

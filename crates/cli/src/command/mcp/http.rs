@@ -10,8 +10,9 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use recount_client::{ClientError, moment};
 use recount_record::mcp::McpSide;
+use recount_transport::mcp_header;
 use recount_transport::sse::Decoder;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,6 +27,10 @@ use crate::render::count;
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
+/// In a request of the versions without a handshake: its version.
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const LAST_EVENT: &str = "last-event-id";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -46,6 +51,10 @@ struct Posted {
     /// The id of a request, which needs an answer.
     id: Option<Value>,
     is_initialize: bool,
+    /// Of a request that is complete in itself: what HTTP repeats of it.
+    headers: Option<HeaderMap>,
+    /// Whether it is one message at all.
+    is_message: bool,
 }
 
 /// What follows from a message that was posted.
@@ -138,6 +147,7 @@ impl<'q> HttpServer<'q> {
 
     async fn exchange(&self, posted: &Posted, next: &mut PostOutcome) -> Result<(), String> {
         let request = self.request(Method::POST).header(CONTENT_TYPE, JSON).body(posted.line.clone());
+        let request = request.headers(posted.headers.clone().unwrap_or_default());
         let response = request.header(ACCEPT, format!("{JSON}, {EVENTS}")).send().await.map_err(words)?;
         if posted.is_initialize
             && let Some(session) = response.headers().get(SESSION)
@@ -147,6 +157,10 @@ impl<'q> HttpServer<'q> {
         let status = response.status();
         if !status.is_success() {
             let body = whole(response, limits::MCP_HTTP_ERROR_BYTES_MAX).await.unwrap_or_default();
+            if posted.is_error(&body) {
+                self.deliver(&body).await;
+                return Ok(());
+            }
             return Err(refusal(status, &body));
         }
         let mut is_answered = posted.id.is_none();
@@ -270,8 +284,31 @@ impl Posted {
         let method = message["method"].as_str();
         let id = message.get("id").filter(|_| method.is_some()).cloned();
         let is_initialize = method == Some("initialize");
-        Posted { line, id, is_initialize }
+        let is_message = message.is_object();
+        Posted { headers: stateless_headers(&message), line, id, is_initialize, is_message }
     }
+
+    /// Whether a body is the error that answers a request that is complete in itself, or what is no message. Its client
+    /// needs the code, for example to choose another version.
+    fn is_error(&self, body: &[u8]) -> bool {
+        let id = self.id.as_ref().unwrap_or(&Value::Null);
+        let is_of = |message: Value| message["error"]["code"].is_i64() && message.get("id") == Some(id);
+        (self.headers.is_some() || !self.is_message) && serde_json::from_slice(body).is_ok_and(is_of)
+    }
+}
+
+/// The headers of a request that names its version in itself.
+fn stateless_headers(message: &Value) -> Option<HeaderMap> {
+    let params = &message["params"];
+    let version = params["_meta"][META_VERSION].as_str()?;
+    let name = params["name"].as_str().or_else(|| params["uri"].as_str());
+    let mut headers = HeaderMap::new();
+    for (header, text) in [(VERSION, Some(version)), (METHOD, message["method"].as_str()), (NAME, name)] {
+        // What no header can carry is left to the server to refuse.
+        let value = text.and_then(|text| HeaderValue::from_str(&mcp_header::encode(text)).ok());
+        headers.extend(value.map(|value| (HeaderName::from_static(header), value)));
+    }
+    Some(headers)
 }
 
 /// Cuts standard input into lines. One that is too long is not sent.
@@ -323,8 +360,11 @@ async fn whole(response: Response, bytes_max: usize) -> Result<Vec<u8>, String> 
 
 fn refusal(status: StatusCode, body: &[u8]) -> String {
     let message = serde_json::from_slice::<Value>(body).ok();
-    let message =
-        message.as_ref().and_then(|message| message["error"]["message"].as_str()).map(str::to_owned);
+    // Recount's own errors have a detail.
+    let words = |message: &Value| {
+        message["error"]["message"].as_str().or_else(|| message["detail"].as_str()).map(str::to_owned)
+    };
+    let message = message.as_ref().and_then(words);
     let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
     match &*message {
         "" => format!("status {status}"),

@@ -38,40 +38,41 @@ impl Drop for McpServer {
     }
 }
 
-/// An MCP client with the recorder for its server.
-struct McpClient {
+/// An MCP client on the standard input and output of `recount mcp`.
+pub(super) struct McpClient {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl McpClient {
+    /// One with the recorder for its server.
     fn start(recount_url: &str, address: &str, token: &str) -> Self {
-        let mut child = recount()
-            .args(["--url", recount_url, "mcp", "--token-env", "TICKETS_TOKEN", address])
-            .env("TICKETS_TOKEN", token)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = recount();
+        command.args(["--url", recount_url, "mcp", "--token-env", "TICKETS_TOKEN", address]);
+        McpClient::of(command.env("TICKETS_TOKEN", token))
+    }
+
+    pub(super) fn of(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
         McpClient { child, input, output }
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(super) fn send(&mut self, message: &Value) {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    fn message(&mut self) -> Value {
+    pub(super) fn message(&mut self) -> Value {
         let mut line = String::new();
         assert!(self.output.read_line(&mut line).unwrap() > 0, "the recorder says no more");
         serde_json::from_str(&line).unwrap()
     }
 
     /// What comes up to the answer of a request, the answer last.
-    fn ask(&mut self, id: u64, method: &str, params: &Value) -> Vec<Value> {
+    pub(super) fn ask(&mut self, id: u64, method: &str, params: &Value) -> Vec<Value> {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         let mut all = Vec::new();
         loop {
@@ -85,7 +86,7 @@ impl McpClient {
     }
 
     /// Ends the input; the exit status, and the words on standard error.
-    fn end(mut self) -> (i32, String) {
+    pub(super) fn end(mut self) -> (i32, String) {
         drop(self.input.take());
         let mut words = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut words).unwrap();

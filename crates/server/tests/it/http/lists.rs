@@ -110,6 +110,9 @@ async fn runs_are_listed_by_their_agent_and_name_their_source() {
             ("/v1/runs?agent=dex", vec![]),
             ("/v1/runs?agent=CODEX&kind=external", vec![&codex]),
             ("/v1/runs?agent=codex&kind=shell", vec![]),
+            ("/v1/runs?source=CLAUDE-code", vec![&claude]),
+            ("/v1/runs?source=hooks", vec![]),
+            ("/v1/runs?source=claude&agent=codex", vec![]),
         ] {
             let found = ids(&context, target, limit).await;
             assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{target} by {limit}");

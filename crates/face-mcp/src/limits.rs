@@ -1,0 +1,72 @@
+//! Limits of this face, and what happens at each.
+
+use std::time::Duration;
+
+/// Bytes of a message; more is refused.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// How long a message may take to arrive; then it is refused.
+pub const BODY_WAIT: Duration = Duration::from_secs(10);
+
+/// Bytes of the text of a result. The rest is left out, with a note and a cursor.
+pub const RESULT_BYTES_MAX: usize = 48 << 10;
+
+/// Bytes of the text of a list of prompts. A prompt is never cut: those that do not fit follow after the cursor.
+pub const PROMPTS_BYTES_MAX: usize = 160 << 10;
+
+/// Characters of one string of an event, unless whole events are requested; longer strings are cut and marked.
+pub const FIELD_CHARS_MAX: usize = 400;
+
+/// Characters of one message of a run; longer ones are cut and marked.
+pub const MESSAGE_CHARS_MAX: usize = 2_000;
+
+/// Runs of a search by default.
+pub const RUNS_DEFAULT: u64 = 20;
+
+/// Runs of a search; a larger `limit` is refused.
+pub const RUNS_MAX: u64 = 50;
+
+/// Messages of a run by default.
+pub const MESSAGES_DEFAULT: u64 = 5;
+
+/// Messages of a run; a larger number is refused.
+pub const MESSAGES_MAX: u64 = 20;
+
+/// Events at the end of a run in which its last messages are looked for.
+pub const MESSAGES_SCAN_EVENTS: u64 = 1_000;
+
+/// Events of a page by default.
+pub const EVENTS_DEFAULT: u64 = 50;
+
+/// Events of a page; a larger `limit` is refused.
+pub const EVENTS_MAX: u64 = 200;
+
+/// Pages of the native face that one call reads; then it returns what it has, with a cursor.
+pub const PAGES_MAX: usize = 8;
+
+/// Prompts of a list by default.
+pub const PROMPTS_DEFAULT: u64 = 10;
+
+/// Prompts of a list; a larger `limit` is refused.
+pub const PROMPTS_MAX: u64 = 20;
+
+/// Prompts that a client may not see and that one call skips; then it returns what it has, with a cursor.
+pub const HIDDEN_PROMPTS_MAX: usize = 100;
+
+/// Patches of a run that are listed; more are counted as left out.
+pub const PATCHES_MAX: usize = 200;
+
+/// Resources of a page of `resources/list`.
+pub const RESOURCES_PAGE: u64 = 50;
+
+/// Bytes of one response of the native face; a larger one is refused.
+pub const NATIVE_BYTES_MAX: usize = 32 << 20;
+
+/// Characters of an input that an error repeats; the rest is left out.
+pub const SHOWN_CHARS_MAX: usize = 80;
+
+/// Characters of an argument that is an id or a cursor; a longer one is refused.
+pub const ID_CHARS_MAX: usize = 300;
+
+/// Characters of a text argument; a longer one is refused.
+pub const TEXT_CHARS_MAX: usize = 4_000;
