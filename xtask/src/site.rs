@@ -252,6 +252,9 @@ fn name_parts(site: &Path) -> Result<()> {
         let text = std::fs::read_to_string(&file)?;
         let named =
             text.replace("<div id=\"mdbook-menu-bar\"", "<div role=\"banner\" id=\"mdbook-menu-bar\"");
+        // Wide tables scroll, which needs the focus.
+        let table = "<div class=\"table-wrapper\" role=\"group\" aria-label=\"Table\" tabindex=\"0\"";
+        let named = named.replace("<div class=\"table-wrapper\"", table).replace("<th></th>", "<td></td>");
         let named = match named.split_once(TOGGLE) {
             Some((before, after)) => {
                 let after = after.replacen(" for=\"mdbook-sidebar-toggle-anchor\"", "", 1);
