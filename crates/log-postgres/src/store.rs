@@ -265,7 +265,8 @@ impl Store for PostgresStore {
     }
 
     fn is_owner(&self) -> bool {
-        self.core.node.lease().is_valid_at(recount_world::moment())
+        // A store that is closed may have been given back, although the lease is still valid.
+        !self.core.queue.is_closed() && self.core.node.lease().is_valid_at(recount_world::moment())
     }
 
     fn close(&self) -> Answer<()> {

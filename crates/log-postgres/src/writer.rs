@@ -405,7 +405,7 @@ impl Writer {
                 self.counters = found;
                 Outcome::Refused(lost)
             }
-            Some(found) if found.epoch != self.counters.epoch => {
+            Some(found) if found.epoch > self.counters.epoch => {
                 self.core.queue.abandon(&fenced(self.core.name()));
                 // Whether it was committed before the other node took over cannot be seen any more.
                 let message = format!(
@@ -422,8 +422,8 @@ impl Writer {
     async fn ended(&mut self, found: Option<Counters>) -> Outcome {
         let name = self.core.name();
         let fault = match found {
-            Some(found) if found.epoch > self.counters.epoch => {
-                // Another node owns it, and so this one has lost its lease.
+            // Another node owns it; or only the owner differs, because one has ended this lease and not taken the store yet.
+            Some(found) if found.epoch > self.counters.epoch || found == self.counters => {
                 self.core.node.lease().lose();
                 fenced(name)
             }
