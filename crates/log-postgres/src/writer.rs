@@ -404,6 +404,9 @@ impl Writer {
     async fn conclude(&mut self, outcome: CommitOutcome, fault: Option<Fault>) -> Outcome {
         let name = self.core.name();
         let is_settled = fault.is_some();
+        if outcome.ends_lease() {
+            self.core.node.lease().lose();
+        }
         let fault = fault
             .unwrap_or_else(|| Fault::new(FaultKind::Io, Retry::Maybe, "the database cannot be reached"));
         let fault = match outcome {
@@ -429,10 +432,7 @@ impl Writer {
                 );
                 return Outcome::Ended(Fault::new(FaultKind::Io, Retry::Maybe, message));
             }
-            CommitOutcome::Fenced => {
-                self.core.node.lease().lose();
-                fenced(name)
-            }
+            CommitOutcome::Fenced => fenced(name),
             CommitOutcome::Behind(last_position) => {
                 let acknowledged = self.counters.last_position;
                 let (epoch, until) = (self.counters.epoch, number(acknowledged));

@@ -91,6 +91,14 @@ pub enum CommitOutcome {
     Missing,
 }
 
+impl CommitOutcome {
+    /// Whether this node owns nothing any more. It may have been replaced by a late statement of its own, and must not keep
+    /// a store that it cannot use.
+    pub fn ends_lease(self) -> bool {
+        matches!(self, CommitOutcome::Fenced | CommitOutcome::Replaced)
+    }
+}
+
 impl CommitAttempt {
     /// A group to be sent. It is sent once more if the first statement was certainly not executed.
     pub fn new(before: Counters, after: Counters) -> Self {

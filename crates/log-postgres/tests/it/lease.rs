@@ -153,6 +153,32 @@ fn a_commit_after_the_end_of_the_lease_is_fenced_before_another_node_owns_the_st
     second.close();
 }
 
+/// The network delivers the take-over of an earlier attempt to open the store when the store is open: this node replaces
+/// itself. It must not keep the store.
+#[test]
+fn an_owner_that_was_replaced_by_itself_ends_its_lease() {
+    let url = fresh_database();
+    let (link, through) = link(&url);
+    let first = Database::open(short_lease(&through, "first")).unwrap();
+    let store = first.open_store("a").unwrap();
+    append(&store, "s", 0, "0").unwrap();
+    let sql = Sql::connect(&url);
+    link.set_trap(b"no answer", Trap::SwallowAnswer);
+    let waiting = store.append(records("s", 1, &[b"no answer"]));
+    link.wait_for("the commit", |traffic| traffic.sprung == 1);
+    sql.wait("(SELECT last_position FROM recount.stores) = 2");
+    assert_eq!(sql.change("UPDATE recount.stores SET epoch = epoch + 1"), 1);
+    link.cut(Cut::Reset);
+    let fault = fault_of(block_on(waiting));
+    assert_eq!(fault.kind, FaultKind::Io, "{fault}");
+    assert!(fault.message.contains("may have been committed"), "{fault}");
+    let second = Database::open(short_lease(&url, "second")).unwrap();
+    let store = second.open_store("a").expect("the first node does not renew its lease");
+    assert_eq!(texts(&store, "s"), ["0", "no answer"]);
+    first.close();
+    second.close();
+}
+
 /// A server closes its stores one after the other, while calls of tools may still wait.
 #[test]
 fn a_store_that_is_closed_allows_no_effects_although_the_lease_is_valid() {
