@@ -55,7 +55,7 @@ pub(super) fn is_pure(path: &str) -> bool {
     }
     let module =
         |module: &&str| path.strip_prefix(*module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'));
-    PURE_CRATES.contains(&name) || PURE_FILES.contains(&file) || PURE_MODULES.iter().any(|at| module(&at))
+    PURE_CRATES.contains(&name) || PURE_FILES.contains(&file) || PURE_MODULES.iter().any(module)
 }
 
 fn forbidden(source: &Source, used: &PathUse) -> Option<&'static str> {
