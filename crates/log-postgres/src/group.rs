@@ -10,6 +10,7 @@ use recount_log::chain::ChainValue;
 use recount_log::{Append, AppendError, Committed, FeedRecord, Landed, Record, StreamAppend, StreamKey, Sum};
 
 use crate::limits;
+use crate::rules::Counters;
 use crate::streams::StreamState;
 
 /// Space and key of a row.
@@ -85,15 +86,6 @@ impl Known {
         }
         Ok(())
     }
-}
-
-/// The last position and stream of the store, with the groups so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counters {
-    pub(crate) epoch: i64,
-    pub(crate) group_number: i64,
-    pub(crate) last_position: u64,
-    pub(crate) last_stream: i64,
 }
 
 impl Counters {

@@ -1,40 +1,50 @@
-//! The lease of a node as this process knows it: measured by time that never steps back.
-//!
-//! The deadline counts from before the renewal was sent, so it ends before the lease does in the database.
+//! The lease of a node, shared by the task that renews it and all that depend on it. Its rules are in `rules/lease.rs`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use recount_world::uptime;
 use tokio::sync::watch;
-use tokio::time::Instant;
+
+use crate::rules::{LeaseEvent, LeaseStep, NodeLease};
 
 /// Shared by the task that renews the lease and all that depend on it.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    length: Duration,
-    deadline: Mutex<Instant>,
+    state: Mutex<NodeLease>,
     lost: watch::Sender<bool>,
 }
 
 impl Lease {
-    /// A lease that was requested at `sent_at` and granted.
-    pub(crate) fn granted(length: Duration, sent_at: Instant) -> Self {
-        Lease { length, deadline: Mutex::new(sent_at + usable(length)), lost: watch::Sender::new(false) }
+    /// A lease that was requested at this [`uptime`] and granted.
+    pub(crate) fn granted(length: Duration, sent_at: Duration) -> Self {
+        Lease { state: Mutex::new(NodeLease::granted(length, sent_at)), lost: watch::Sender::new(false) }
     }
 
-    /// The renewal that was sent then has succeeded.
-    pub(crate) fn renewed(&self, sent_at: Instant) {
-        let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
-        *deadline = (*deadline).max(sent_at + usable(self.length));
+    fn state(&self) -> MutexGuard<'_, NodeLease> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another node ended the lease. It is never valid again.
+    /// What to do next about the lease.
+    pub(crate) fn step(&self, event: LeaseEvent) -> LeaseStep {
+        let mut state = self.state();
+        let step = state.step(event, uptime());
+        let is_lost = state.is_lost();
+        drop(state);
+        if is_lost {
+            self.lost.send_replace(true);
+        }
+        step
+    }
+
+    /// The lease was ended. It is never valid again.
     pub(crate) fn lose(&self) {
+        self.state().lose();
         self.lost.send_replace(true);
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        *self.lost.borrow()
+        self.state().is_lost()
     }
 
     /// Waits until the lease is lost.
@@ -48,35 +58,8 @@ impl Lease {
         }
     }
 
-    /// Whether an effect outside of the log may begin at this moment.
-    pub(crate) fn is_valid_at(&self, moment: Instant) -> bool {
-        !self.is_lost() && moment < *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The part of a lease that is used: clocks may run at different speeds.
-fn usable(length: Duration) -> Duration {
-    length - length / 16
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lease_ends_by_time_since_the_renewal_was_sent_and_never_returns_once_lost() {
-        let start = recount_world::moment();
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let lease = Lease::granted(Duration::from_secs(16), start);
-        assert!(lease.is_valid_at(at(14)));
-        assert!(!lease.is_valid_at(at(15)), "a sixteenth is kept back");
-        lease.renewed(at(4));
-        assert!(lease.is_valid_at(at(18)));
-        assert!(!lease.is_valid_at(at(19)));
-        lease.renewed(at(2));
-        assert!(lease.is_valid_at(at(18)), "responses may arrive out of order");
-        lease.lose();
-        lease.renewed(at(5));
-        assert!(!lease.is_valid_at(at(5)));
+    /// Whether an effect outside of the log may begin now for a store of this node.
+    pub(crate) fn allows_effect(&self, is_closed: bool) -> bool {
+        self.state().allows_effect(is_closed, uptime())
     }
 }

@@ -19,6 +19,9 @@
 //! bytes of deleted rows: erased content stays in its files until they are vacuumed, in its write-ahead log, on standbys
 //! and in backups.
 //!
+//! When a lease is renewed, whether effects may begin, and what became of a commit is decided in `rules.rs`, without a
+//! database: the simulation tests it with many nodes.
+//!
 //! This crate must never know what a record contains. Start reading at [`Database`].
 
 mod blobs;
@@ -35,6 +38,7 @@ mod options;
 mod queue;
 mod reading;
 mod rows;
+pub mod rules;
 mod schema;
 mod shared;
 mod sql;

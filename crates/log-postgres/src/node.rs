@@ -15,6 +15,7 @@ use crate::connect::{Link, Readers, Session, Target};
 use crate::fault::stopped;
 use crate::lease::Lease;
 use crate::options::PostgresOptions;
+use crate::rules::{LeaseEvent, LeaseStep};
 use crate::{limits, shared};
 
 /// A process that uses the database.
@@ -61,7 +62,7 @@ impl Node {
                 let session = Session::connect(&target).await?;
                 shared::prepare(&session).await?;
                 shared::check_clock(&session, &SystemClock).await?;
-                let sent_at = recount_world::moment();
+                let sent_at = recount_world::uptime();
                 shared::add_node(&link, &node, &options.address, options.lease).await?;
                 Ok((link, Lease::granted(options.lease, sent_at)))
             }
@@ -128,52 +129,49 @@ pub(crate) fn wait_for<T: Send + 'static>(
 
 /// Renews the lease of the node until the database is closed or the lease is lost.
 async fn keep_lease(link: Link, node: String, length: Duration, lease: Arc<Lease>, closing: Arc<Notify>) {
-    let every = length / limits::RENEWALS_PER_LEASE;
-    // At once, so that the statement is prepared before time is short.
-    let mut wait = Duration::ZERO;
-    let mut is_answered = true;
-    loop {
-        tokio::select! {
-            () = closing.notified() => return,
-            () = tokio::time::sleep(wait) => {}
-        }
-        if !is_answered && !answers(&link).await {
-            link.reset().await;
-            wait = limits::RECONNECT_PAUSE;
-            continue;
-        }
-        let sent_at = recount_world::moment();
-        let renewing = tokio::time::timeout(length / 2, shared::renew(&link, &node, length));
-        let renewed = renewing.await;
-        is_answered = matches!(renewed, Ok(Ok(_)));
-        wait = match renewed {
-            Ok(Ok(true)) => {
-                lease.renewed(sent_at);
-                every
-            }
-            Ok(Ok(false)) => {
-                tracing::error!(node, "another node ended the lease of this one; its stores are given up");
-                lease.lose();
-                return;
-            }
-            Ok(Err(error)) => {
-                let fault = error.into_fault();
-                tracing::warn!(%fault, node, "cannot renew the lease of this node; trying again");
-                limits::RECONNECT_PAUSE
-            }
-            Err(_) => {
-                tracing::warn!(node, "no response to the renewal of the lease of this node; trying again");
-                link.reset().await;
-                limits::RECONNECT_PAUSE
-            }
-        };
-    }
-}
-
-/// Whether the database responds. A renewal without a response may have been granted, so no other one is sent until the
-/// database responds: a node without responses must not keep its stores.
-async fn answers(link: &Link) -> bool {
     let probe: Arc<str> = "SELECT 1".into();
-    let probing = link.query("probing the database", &probe, &[]);
-    matches!(tokio::time::timeout(limits::CONNECT_WAIT, probing).await, Ok(Ok(_)))
+    // At once, so that the statement is prepared before time is short.
+    let mut step = LeaseStep::Wait(Duration::ZERO);
+    loop {
+        if let LeaseStep::ResetAndWait(_) = step {
+            link.reset().await;
+        }
+        let event = match step {
+            LeaseStep::Wait(pause) | LeaseStep::ResetAndWait(pause) => tokio::select! {
+                () = closing.notified() => return,
+                () = tokio::time::sleep(pause) => LeaseEvent::Due,
+            },
+            LeaseStep::Renew(wait) => {
+                match tokio::time::timeout(wait, shared::renew(&link, &node, length)).await {
+                    Ok(Ok(true)) => LeaseEvent::Renewed,
+                    Ok(Ok(false)) => LeaseEvent::Deleted,
+                    Ok(Err(error)) => {
+                        let fault = error.into_fault();
+                        tracing::warn!(%fault, node, "cannot renew the lease of this node; trying again");
+                        LeaseEvent::Failed
+                    }
+                    Err(_) => {
+                        tracing::warn!(
+                            node,
+                            "no response to the renewal of the lease of this node; trying again"
+                        );
+                        LeaseEvent::TimedOut
+                    }
+                }
+            }
+            LeaseStep::Probe(wait) => {
+                let probing = link.query("probing the database", &probe, &[]);
+                match tokio::time::timeout(wait, probing).await {
+                    Ok(Ok(_)) => LeaseEvent::Answered,
+                    Ok(Err(_)) => LeaseEvent::Failed,
+                    Err(_) => LeaseEvent::TimedOut,
+                }
+            }
+            LeaseStep::Stop => return,
+        };
+        step = lease.step(event);
+        if event == LeaseEvent::Deleted {
+            tracing::error!(node, "another node ended the lease of this one; its stores are given up");
+        }
+    }
 }

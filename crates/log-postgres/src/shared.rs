@@ -12,8 +12,8 @@ use tokio_postgres::Row;
 
 use crate::connect::{Link, Readers, Session};
 use crate::fault::QueryError;
-use crate::group::Counters;
 use crate::limits;
+use crate::rules::{Counters, OwnerSeen, TakeOver, TakeOverStep};
 
 /// The version of the shared tables.
 const VERSION: &str = "1";
@@ -198,7 +198,7 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
          FROM recount.stores JOIN recount.nodes ON nodes.node = stores.node WHERE stores.name = $1"
             .into();
     let context = format!("taking store {name:?} over");
-    let mut seen: Option<(String, i64, u32)> = None;
+    let (mut waiting, mut is_waiting) = (TakeOver::default(), false);
     loop {
         session.query(&context, &expire, &[&node]).await.map_err(QueryError::into_fault)?;
         let taken = session.query(&context, &take, &[&name, &node]).await.map_err(QueryError::into_fault)?;
@@ -215,29 +215,23 @@ pub(crate) async fn take_over(session: &Session, name: &str, node: &str) -> Resu
             continue;
         };
         let (holder, address, until): (String, String, i64) = (row.get(0), row.get(1), row.get(2));
-        // One renewal may be the last of a node that got no response to it.
-        let renewals = match &seen {
-            Some((node, before, renewals)) if *node == holder => renewals + u32::from(*before < until),
-            _ => 0,
-        };
-        if renewals >= limits::RENEWALS_OF_LIVING_NODE {
+        let owner = OwnerSeen { node: holder.clone(), until_ms: until, remaining_ms: row.get(3) };
+        let TakeOverStep::Wait(pause) = waiting.see(owner) else {
             let at = if address.is_empty() { String::new() } else { format!(" at {address}") };
             let message = format!(
                 "store {name:?} is owned by node {holder}{at}, which renews its lease; stop that node, or use another \
                  database"
             );
             return Err(Fault::new(FaultKind::Locked, Retry::Maybe, message));
-        }
-        if seen.is_none() {
+        };
+        if !std::mem::replace(&mut is_waiting, true) {
             tracing::debug!(
                 store = name,
                 node = holder,
                 "waiting for the lease of the previous owner to expire"
             );
         }
-        seen = Some((holder, until, renewals));
-        let left = Duration::from_millis(row.get::<_, i64>(3).max(10).cast_unsigned());
-        tokio::time::sleep(left.min(limits::LEASE_LOOK_EVERY)).await;
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -265,7 +265,7 @@ impl Store for PostgresStore {
     }
 
     fn is_owner(&self) -> bool {
-        self.core.node.lease().is_valid_at(recount_world::moment())
+        self.core.node.lease().allows_effect(self.core.queue.is_closed())
     }
 
     fn close(&self) -> Answer<()> {

@@ -21,8 +21,9 @@ use tokio_postgres::types::ToSql;
 use crate::connect::{Link, Session};
 use crate::core::Core;
 use crate::fault::{QueryError, corrupt, fenced, stopped};
-use crate::group::{Counters, Group, Known, Removal, RowName, row_sum};
+use crate::group::{Group, Known, Removal, RowName, row_sum};
 use crate::queue::{Job, Task};
+use crate::rules::{CommitAttempt, CommitEvent, CommitOutcome, CommitStep, Counters};
 use crate::shared::loss;
 use crate::streams::{StreamState, number, record_sum};
 use crate::{limits, schema};
@@ -308,48 +309,10 @@ impl Writer {
             self.covered_to += self.core.partition_records;
         }
         let started = recount_world::moment();
-        let outcome = match execute(&self.core, &session, group).await {
-            Ok(true) => Outcome::Committed,
-            Ok(false) => self.mismatch(&session).await,
-            Err(QueryError::Refused(fault)) => Outcome::Refused(fault),
-            Err(QueryError::Lost(fault)) => {
-                self.link.forget(&session).await;
-                match self.settle(group, fault).await {
-                    // It never arrived, and now the database can be reached.
-                    Outcome::Refused(_) => self.repeat(group).await,
-                    outcome => outcome,
-                }
-            }
-        };
+        let attempt = CommitAttempt::new(self.counters, group.counters);
+        let outcome = self.carry_through(attempt, (CommitEvent::Due, None), group).await;
         self.core.meters.synced(started.elapsed());
         outcome
-    }
-
-    /// Executes a group once more that certainly was not committed, with a new number.
-    async fn repeat(&mut self, group: &mut Group) -> Outcome {
-        group.counters.group_number = self.counters.group_number + 1;
-        let session = match self.session().await {
-            Ok(session) => session,
-            Err(fault) => return Outcome::Refused(fault),
-        };
-        match execute(&self.core, &session, group).await {
-            Ok(true) => Outcome::Committed,
-            Ok(false) => self.mismatch(&session).await,
-            Err(QueryError::Refused(fault)) => Outcome::Refused(fault),
-            Err(QueryError::Lost(fault)) => {
-                self.link.forget(&session).await;
-                self.settle(group, fault).await
-            }
-        }
-    }
-
-    /// A statement changed nothing, because the counters are not those of this writer.
-    async fn mismatch(&mut self, session: &Arc<Session>) -> Outcome {
-        let name = self.core.name();
-        match session.query("reading the counters", &self.core.sql.counters, &[&name]).await {
-            Ok(rows) => self.ended(rows.first().map(Counters::of_row)).await,
-            Err(error) => Outcome::Refused(self.fault_on(session, error).await),
-        }
     }
 
     /// The fault of a statement that changed nothing. A session that does not respond is given up.
@@ -360,29 +323,74 @@ impl Writer {
         error.into_fault()
     }
 
-    /// Finds out whether a group was committed, as soon as the database can be reached again. If it was not, its number is
-    /// skipped: the network may still deliver the statement, which then changes nothing.
-    async fn settle(&mut self, group: &Group, lost: Fault) -> Outcome {
-        let patience = recount_world::moment() + limits::OUTAGE_WAIT;
+    /// Executes the steps of an attempt until its outcome. `first` is what has happened, and the fault of that.
+    async fn carry_through(
+        &mut self,
+        mut attempt: CommitAttempt,
+        first: (CommitEvent, Option<Fault>),
+        group: &mut Group,
+    ) -> Outcome {
+        let (mut event, mut fault) = first;
         loop {
-            match self.skip().await {
-                Ok(found) => return self.outcome(group, found, lost).await,
-                Err(_) if recount_world::moment() > patience => {
-                    let message = format!(
-                        "{}; the append may have been committed: read the stream to find out",
-                        lost.message
-                    );
-                    return Outcome::Unknown(Fault { message, ..lost });
+            event = match attempt.step(event, recount_world::uptime()) {
+                CommitStep::Execute => {
+                    group.counters = attempt.after();
+                    let (event, cause) = match self.session().await {
+                        Ok(session) => {
+                            let executed = execute(&self.core, &session, group).await;
+                            self.event_of(&session, executed).await
+                        }
+                        Err(fault) => (CommitEvent::Refused, Some(fault)),
+                    };
+                    fault = cause.or(fault);
+                    event
                 }
-                Err(_) => tokio::time::sleep(limits::RECONNECT_PAUSE).await,
+                CommitStep::Skip => match self.skip(attempt.before()).await {
+                    Ok(found) => CommitEvent::Found(found),
+                    Err(_) => CommitEvent::Lost,
+                },
+                CommitStep::ReadCounters => {
+                    let name = self.core.name();
+                    match self.link.query("reading the counters", &self.core.sql.counters, &[&name]).await {
+                        Ok(rows) => CommitEvent::Found(rows.first().map(Counters::of_row)),
+                        Err(error) => {
+                            fault = Some(error.into_fault());
+                            CommitEvent::Refused
+                        }
+                    }
+                }
+                CommitStep::Pause(pause) => {
+                    tokio::time::sleep(pause).await;
+                    CommitEvent::Due
+                }
+                CommitStep::Finish(outcome) => {
+                    self.counters = attempt.before();
+                    return self.conclude(outcome, fault).await;
+                }
+            };
+        }
+    }
+
+    /// What happened to the statement of a group. A session that does not respond is given up.
+    async fn event_of(
+        &self,
+        session: &Arc<Session>,
+        executed: Result<bool, QueryError>,
+    ) -> (CommitEvent, Option<Fault>) {
+        match executed {
+            Ok(changed) => (CommitEvent::Executed { changed }, None),
+            Err(QueryError::Refused(fault)) => (CommitEvent::Refused, Some(fault)),
+            Err(QueryError::Lost(fault)) => {
+                self.link.forget(session).await;
+                (CommitEvent::Lost, Some(fault))
             }
         }
     }
 
     /// Skips the number of the next group unless that was committed. Returns the counters afterwards.
-    async fn skip(&self) -> Result<Option<Counters>, QueryError> {
+    async fn skip(&self, before: Counters) -> Result<Option<Counters>, QueryError> {
         let (context, name) = ("finding out whether a group was committed", self.core.name());
-        let Counters { epoch, group_number, .. } = self.counters;
+        let Counters { epoch, group_number, .. } = before;
         let skipped = self.link.query(context, &self.core.sql.skip, &[&name, &epoch, &group_number]).await?;
         if let Some(row) = skipped.first() {
             return Ok(Some(Counters::of_row(row)));
@@ -392,45 +400,40 @@ impl Writer {
         Ok(rows.first().map(Counters::of_row))
     }
 
-    /// Judges a group by the counters as they are committed now.
-    async fn outcome(&mut self, group: &Group, found: Option<Counters>, lost: Fault) -> Outcome {
-        let skipped = Counters { group_number: self.counters.group_number + 2, ..self.counters };
-        match found {
-            Some(found) if found == group.counters => {
-                tracing::info!(store = self.core.name(), "a commit without a response was completed");
-                Outcome::Committed
+    /// The outcome of a group for its callers. `fault` is that of the last statement of the group.
+    async fn conclude(&mut self, outcome: CommitOutcome, fault: Option<Fault>) -> Outcome {
+        let name = self.core.name();
+        let is_settled = fault.is_some();
+        if outcome.ends_lease() {
+            self.core.node.lease().lose();
+        }
+        let fault = fault
+            .unwrap_or_else(|| Fault::new(FaultKind::Io, Retry::Maybe, "the database cannot be reached"));
+        let fault = match outcome {
+            CommitOutcome::Committed => {
+                if is_settled {
+                    tracing::info!(store = name, "a commit without a response was completed");
+                }
+                return Outcome::Committed;
             }
-            // By this call, or by an earlier one whose response was lost.
-            Some(found) if found == skipped => {
-                self.counters = found;
-                Outcome::Refused(lost)
+            CommitOutcome::Refused => return Outcome::Refused(fault),
+            CommitOutcome::Unknown => {
+                let message = format!(
+                    "{}; the append may have been committed: read the stream to find out",
+                    fault.message
+                );
+                return Outcome::Unknown(Fault { message, ..fault });
             }
-            Some(found) if found.epoch != self.counters.epoch => {
-                self.core.queue.abandon(&fenced(self.core.name()));
-                // Whether it was committed before the other node took over cannot be seen any more.
+            CommitOutcome::Replaced => {
+                self.core.queue.abandon(&fenced(name));
                 let message = format!(
                     "{}; another node owns the store now, and the append may have been committed before",
-                    lost.message
+                    fault.message
                 );
-                Outcome::Ended(Fault::new(FaultKind::Io, Retry::Maybe, message))
+                return Outcome::Ended(Fault::new(FaultKind::Io, Retry::Maybe, message));
             }
-            found => self.ended(found).await,
-        }
-    }
-
-    /// Why this writer cannot go on: its view of the counters is not that of the database.
-    async fn ended(&mut self, found: Option<Counters>) -> Outcome {
-        let name = self.core.name();
-        let fault = match found {
-            Some(found) if found.epoch > self.counters.epoch => {
-                // Another node owns it, and so this one has lost its lease.
-                self.core.node.lease().lose();
-                fenced(name)
-            }
-            // The database is from before this node took the store over, or from before its last commits.
-            Some(found)
-                if found.epoch < self.counters.epoch || found.group_number < self.counters.group_number =>
-            {
+            CommitOutcome::Fenced => fenced(name),
+            CommitOutcome::Behind(last_position) => {
                 let acknowledged = self.counters.last_position;
                 let (epoch, until) = (self.counters.epoch, number(acknowledged));
                 let context = "noting a loss";
@@ -441,19 +444,21 @@ impl Writer {
                     tracing::error!(%fault, "the loss is not noted; the store is not given back");
                     self.gives_back = false;
                 }
-                loss(name, acknowledged, found.last_position)
+                loss(name, acknowledged, last_position)
             }
-            Some(_) => corrupt(format!("another program changed the counters of store {name:?}")),
-            None => corrupt(format!("store {name:?} is missing from the table of stores")),
+            CommitOutcome::Altered => {
+                corrupt(format!("another program changed the counters of store {name:?}"))
+            }
+            CommitOutcome::Missing => corrupt(format!("store {name:?} is missing from the table of stores")),
         };
         tracing::error!(%fault, store = name, "the writer of the store stops");
         Outcome::Ended(fault)
     }
 
     /// `false`: the outcome is still unknown.
-    async fn settle_late(&mut self, group: Group) -> bool {
-        let lost = Fault::new(FaultKind::Io, Retry::Maybe, "the database cannot be reached");
-        match self.settle(&group, lost).await {
+    async fn settle_late(&mut self, mut group: Group) -> bool {
+        let attempt = CommitAttempt::late(self.counters, group.counters, recount_world::uptime());
+        match self.carry_through(attempt, (CommitEvent::Due, None), &mut group).await {
             Outcome::Committed => self.publish(&group),
             Outcome::Refused(_) => self.known.clear(),
             Outcome::Ended(fault) => self.core.queue.abandon(&fault),
@@ -515,16 +520,10 @@ impl Writer {
         ];
         let done = session.query("repairing rows", &self.core.sql.repair, &parameters).await;
         self.known.clear();
-        let group = Group::after(before);
-        let outcome = match done {
-            Ok(rows) if !rows.is_empty() => Outcome::Committed,
-            Ok(_) => self.mismatch(&session).await,
-            Err(QueryError::Refused(fault)) => Outcome::Refused(fault),
-            Err(QueryError::Lost(fault)) => {
-                self.link.forget(&session).await;
-                self.settle(&group, fault).await
-            }
-        };
+        let mut group = Group::after(before);
+        let first = self.event_of(&session, done.map(|rows| !rows.is_empty())).await;
+        let attempt = CommitAttempt::sent(before, group.counters);
+        let outcome = self.carry_through(attempt, first, &mut group).await;
         match outcome {
             Outcome::Committed => {
                 self.publish(&group);

@@ -64,3 +64,42 @@ impl Clock for ManualClock {
 pub fn moment() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
+
+/// The time since the machine started, or since some later moment. It never steps back. On Linux it also counts while the
+/// machine is suspended, which [`moment`] does not: for deadlines that others keep too.
+#[cfg(target_os = "linux")]
+pub fn uptime() -> std::time::Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    // It is never negative, and its nanoseconds are less than a second.
+    std::time::Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+/// The time since its first call. It never steps back.
+#[cfg(not(target_os = "linux"))]
+pub fn uptime() -> std::time::Duration {
+    static START: std::sync::OnceLock<tokio::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(moment).elapsed()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// `/proc/uptime` counts the time in suspension. The difference can be seen only on a machine that was suspended.
+    #[test]
+    fn the_uptime_is_that_of_the_system_and_never_steps_back() {
+        let system = || {
+            let text = std::fs::read_to_string("/proc/uptime").unwrap();
+            Duration::from_secs_f64(text.split(' ').next().unwrap().parse().unwrap())
+        };
+        let before = system();
+        let (first, second) = (uptime(), uptime());
+        let after = system() + Duration::from_millis(20);
+        assert!(
+            before <= first && first <= second && second <= after,
+            "{before:?} {first:?} {second:?} {after:?}"
+        );
+    }
+}

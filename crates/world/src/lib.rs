@@ -8,7 +8,7 @@ mod entropy;
 pub mod limits;
 mod tasks;
 
-pub use clock::{Clock, ManualClock, RuntimeClock, SystemClock, moment};
+pub use clock::{Clock, ManualClock, RuntimeClock, SystemClock, moment, uptime};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use tasks::{Kind, Panicked, Shutdown, Tasks, thread};
 

@@ -1,8 +1,9 @@
-//! Deterministic simulation of the rules in a plain loop, and of the whole engine on simulated time.
+//! Deterministic simulation of the rules in a plain loop, of the whole engine on simulated time, and of several nodes on one
+//! database.
 //!
 //! The same seed always gives the same trace, byte for byte. Each check is proved by a store with a fault that it must
 //! find. The crate must not depend on engine internals: it acts and observes from outside. Start at [`rules::play`]
-//! (tier A) and [`engine_play::play`] (tier B).
+//! (tier A), [`engine_play::play`] (tier B) and [`nodes::play`] (tier C).
 
 pub mod belief;
 pub mod dice;
@@ -10,5 +11,6 @@ pub mod engine_play;
 pub mod event_generator;
 pub mod limits;
 pub mod mutant;
+pub mod nodes;
 pub mod rules;
 pub mod trace;

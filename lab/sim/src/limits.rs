@@ -16,3 +16,9 @@ pub const PATIENCE_S: u64 = 40;
 
 /// Failure lines that are kept. More are only counted.
 pub const WRONGS_MAX: usize = 20;
+
+/// Seeds of the nodes that the unit tests play.
+pub const NODE_SEEDS: u64 = 60;
+
+/// Seeds within which each mutant of the nodes must be found.
+pub const SEEDS_PER_MUTANT: u64 = 200;

@@ -1,7 +1,7 @@
 //! `recount-sim`: plays seeds, counts their coverage, and reports the seed that failed.
 //!
 //! `fixed` plays the same seeds each time, `random --seconds N` new ones for a while, and `seed N` one seed with its
-//! trace.
+//! traces. `nodes` plays only the nodes.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail, ensure};
+use recount_sim::nodes::{self, NodeCounts};
 use recount_sim::rules::Tally;
 use recount_sim::trace::Counts;
 use recount_sim::{engine_play, rules};
 use recount_world::{Clock, Entropy, SystemClock, SystemEntropy};
 
-const USAGE: &str = "usage: recount-sim fixed [--seeds N [--from SEED]] | random --seconds N | seed N";
+const USAGE: &str = "usage: recount-sim fixed [--seeds N [--from SEED]] | random --seconds N | seed N | \
+                     nodes --seeds N [--from SEED]";
 
 /// The default number of engine seeds for `fixed`.
 const FIXED_SEEDS: &str = "60";
@@ -24,6 +26,9 @@ const TWICE_EVERY: u64 = 20;
 
 /// Plays of the rules for each play of the engine.
 const RULES_PER_ENGINE: u64 = 5;
+
+/// Plays of the nodes for each play of the engine.
+const NODES_PER_ENGINE: u64 = 25;
 
 /// Concurrent plays.
 const PLAYERS: u64 = 2;
@@ -37,6 +42,8 @@ fn main() -> ExitCode {
         ["fixed", "--seeds", seeds, "--from", first] => fixed(seeds, first),
         ["random", "--seconds", seconds] => random(seconds),
         ["seed", seed] => one(seed),
+        ["nodes", "--seeds", seeds] => all_nodes(seeds, "0"),
+        ["nodes", "--seeds", seeds, "--from", first] => all_nodes(seeds, first),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };
     match done {
@@ -53,18 +60,20 @@ fn print_line(to: &mut impl std::io::Write, line: &str) {
     drop(writeln!(to, "{line}"));
 }
 
-/// The coverage of both tiers.
+/// The coverage of all tiers.
 #[derive(Default)]
 struct Sum {
     rules_seeds: u64,
     rules: Tally,
     engine_seeds: u64,
     engine_play: Counts,
+    node_seeds: u64,
+    nodes: NodeCounts,
 }
 
 impl Sum {
     fn words(&self) -> String {
-        let (a, b) = (&self.rules, &self.engine_play);
+        let (a, b, c) = (&self.rules, &self.engine_play, &self.nodes);
         let mut words = String::new();
         let rules = format_args!(
             "rules:  {} seeds, {} runs, {} events, {} commands, {} refusals, {} crashes, {} endings\n",
@@ -73,7 +82,7 @@ impl Sum {
         let engine_play = format_args!(
             "engine: {} seeds, {} runs, {} events, {} batches, {} answers, {} refusals, {} readers, \
              {} deliveries, {} crashes, {} shutdowns, {} faults; {} prunes, {} pins, {} deletions, {} gaps delivered, \
-             {} readers cut off",
+             {} readers cut off\n",
             self.engine_seeds,
             b.runs,
             b.events,
@@ -91,7 +100,25 @@ impl Sum {
             b.gaps,
             b.cut_off
         );
-        for part in [rules, engine_play] {
+        let nodes = format_args!(
+            "nodes:  {} seeds, {} take-overs, {} commits, {} acknowledged, {} refused, {} unknown, {} effects, \
+             {} withheld, {} kills, {} stops, {} pauses, {} cuts, {} unanswered, {} calms",
+            self.node_seeds,
+            c.take_overs,
+            c.commits,
+            c.acknowledged,
+            c.refused,
+            c.unknown,
+            c.effects,
+            c.withheld,
+            c.kills,
+            c.stops,
+            c.pauses,
+            c.cuts,
+            c.unanswered,
+            c.calms
+        );
+        for part in [rules, engine_play, nodes] {
             words.write_fmt(part).expect("writing into a string does not fail");
         }
         words
@@ -125,6 +152,21 @@ fn play_engine(seed: u64, twice: bool, sum: &Mutex<Sum>) -> anyhow::Result<()> {
     let mut sum = sum.lock().expect("no player panics with the sum in hand");
     sum.engine_seeds += 1;
     sum.engine_play += outcome.counts;
+    Ok(())
+}
+
+fn play_nodes(seed: u64, twice: bool, sum: &Mutex<Sum>) -> anyhow::Result<()> {
+    let (outcome, counts) = played("the nodes", seed, || nodes::play(seed, None))?;
+    if !outcome.wrong.is_empty() {
+        bail!("the nodes broke with seed {seed}: {}", outcome.wrong.join("; "));
+    }
+    if twice {
+        let again = nodes::play(seed, None).0;
+        ensure!(again.trace == outcome.trace, "seed {seed} of the nodes does not play the same way twice");
+    }
+    let mut sum = sum.lock().expect("no player panics with the sum in hand");
+    sum.node_seeds += 1;
+    sum.nodes += counts;
     Ok(())
 }
 
@@ -162,19 +204,39 @@ fn all_players(
     }
 }
 
-/// Plays the engine with seeds from the first on, and the rules with [`RULES_PER_ENGINE`] times as many.
+/// Plays the engine with seeds from the first on, and the rules and the nodes with [`RULES_PER_ENGINE`] and
+/// [`NODES_PER_ENGINE`] times as many.
 fn fixed(seeds: &str, first: &str) -> anyhow::Result<()> {
     let engine_seeds: u64 = seeds.parse().context(USAGE)?;
     let first: u64 = first.parse().context(USAGE)?;
-    let all_seeds = engine_seeds.saturating_mul(1 + RULES_PER_ENGINE);
+    let before_nodes = engine_seeds.saturating_mul(1 + RULES_PER_ENGINE);
+    let all_seeds = before_nodes.saturating_add(engine_seeds.saturating_mul(NODES_PER_ENGINE));
     let start_ms = SystemClock.now_ms();
     let sum = all_players(move |n, sum| {
         if n < engine_seeds {
             play_engine(first.wrapping_add(n), n.is_multiple_of(TWICE_EVERY), sum)?;
-        } else if n < all_seeds {
+        } else if n < before_nodes {
             play_rules((n - engine_seeds).wrapping_add(first.wrapping_mul(RULES_PER_ENGINE)), sum)?;
+        } else if n < all_seeds {
+            let seed = (n - before_nodes).wrapping_add(first.wrapping_mul(NODES_PER_ENGINE));
+            play_nodes(seed, n.is_multiple_of(TWICE_EVERY), sum)?;
         }
         Ok(n + 1 < all_seeds)
+    })?;
+    report(start_ms, &sum);
+    Ok(())
+}
+
+/// Plays only the nodes.
+fn all_nodes(seeds: &str, first: &str) -> anyhow::Result<()> {
+    let seeds: u64 = seeds.parse().context(USAGE)?;
+    let first: u64 = first.parse().context(USAGE)?;
+    let start_ms = SystemClock.now_ms();
+    let sum = all_players(move |n, sum| {
+        if n < seeds {
+            play_nodes(first.wrapping_add(n), n.is_multiple_of(TWICE_EVERY), sum)?;
+        }
+        Ok(n + 1 < seeds)
     })?;
     report(start_ms, &sum);
     Ok(())
@@ -188,6 +250,9 @@ fn random(seconds: &str) -> anyhow::Result<()> {
         play_engine(seed, n.is_multiple_of(TWICE_EVERY), sum)?;
         for seed in (0..RULES_PER_ENGINE).map(|n| seed.wrapping_add(n)) {
             play_rules(seed, sum)?;
+        }
+        for seed in (0..NODES_PER_ENGINE).map(|n| seed.wrapping_add(n)) {
+            play_nodes(seed, false, sum)?;
         }
         Ok(SystemClock.now_ms() < start_ms + seconds * 1000)
     })?;
@@ -204,8 +269,10 @@ fn one(seed: &str) -> anyhow::Result<()> {
     let seed = seed.parse().context(USAGE)?;
     let (start_ms, sum) = (SystemClock.now_ms(), Mutex::new(Sum::default()));
     print_line(&mut std::io::stdout(), engine_play::play(seed, None).trace.trim_end());
+    print_line(&mut std::io::stdout(), nodes::play(seed, None).0.trace.trim_end());
     play_rules(seed, &sum)?;
     play_engine(seed, true, &sum)?;
+    play_nodes(seed, true, &sum)?;
     report(start_ms, &sum.into_inner().expect("no player panicked while it held the sum"));
     Ok(())
 }

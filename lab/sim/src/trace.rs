@@ -8,12 +8,13 @@ use recount_world::Clock;
 
 use crate::limits;
 
-/// The checks. Each is proved by a [`crate::mutant::Mutant`].
+/// The checks. Each is proved by a [`crate::mutant::Mutant`], those of nodes by a [`crate::nodes::NodeMutant`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// Acknowledged events are stored at their position with their bytes.
     Durable,
-    /// Each batch is stored once, and its producer is never refused for a correct batch.
+    /// Each batch is stored once, and its producer is never refused for a correct batch. What a node acknowledges is in the log
+    /// once and in order, and what it refuses is not.
     Once,
     /// Readers receive each cursor once, in order, with the stored bytes.
     Readers,
@@ -37,6 +38,20 @@ pub enum Check {
     Erased,
     /// Runs are legal by an audit, and the engine reports no bug of its own.
     Grammar,
+    /// In each epoch, only the commits of the node succeed that took the store.
+    Fence,
+    /// Positions and sequences have no holes.
+    Dense,
+    /// No effect begins on a node after another node took the store.
+    Effects,
+    /// A node reads the log only after it has taken the store.
+    Opening,
+    /// A store is taken only when the lease of its owner has expired or it was given back.
+    TakeOver,
+    /// A node without faults owns the store in time, and commits.
+    Owned,
+    /// No node finds the database other than it left it.
+    Sound,
 }
 
 /// The coverage of a play.

@@ -324,6 +324,33 @@ fn an_owner_that_is_replaced_while_an_outcome_is_unknown_is_fenced() {
     second.close();
 }
 
+/// A failover to a standby that lacks even the take-over, while a commit has no response.
+#[test]
+fn a_database_that_lost_the_take_over_itself_stops_the_store() {
+    let url = fresh_database();
+    let (link, through) = link(&url);
+    let database = Database::open(options(&through, "first")).unwrap();
+    let store = database.open_store("a").unwrap();
+    append(&store, "s", 0, "0").unwrap();
+    let sql = Sql::connect(&url);
+    let table = super::damage::records_table(&sql, "a");
+    link.set_trap(b"no answer", Trap::SwallowAnswer);
+    let waiting = store.append(records("s", 1, &[b"no answer"]));
+    link.wait_for("the commit", |traffic| traffic.sprung == 1);
+    sql.wait(&format!("(SELECT count(*) FROM {table}) = 2"));
+    sql.change("UPDATE recount.stores SET epoch = 0, group_number = 0, last_position = 0 WHERE name = 'a'");
+    sql.change(&format!("DELETE FROM {table}"));
+    link.cut(Cut::Reset);
+    let fault = fault_of(block_on(waiting));
+    assert_eq!(fault.kind, FaultKind::Corrupt, "{fault}");
+    assert!(fault.message.contains("position 1") && fault.message.contains("ends at 0"), "{fault}");
+    database.close();
+    let second = Database::open(options(&url, "second")).unwrap();
+    let fault = second.open_store("a").err().expect("the loss is noted");
+    assert_eq!(fault.kind, FaultKind::Corrupt, "{fault}");
+    second.close();
+}
+
 /// How long a replaced owner may need to find out, also on a busy machine.
 const LATE_MAX: std::time::Duration = std::time::Duration::from_secs(30);
 

@@ -136,6 +136,65 @@ fn a_frozen_owner_is_followed_and_then_changes_nothing() {
     database.close();
 }
 
+/// The lease has been ended by another node, which has not taken the store yet.
+#[test]
+fn a_commit_after_the_end_of_the_lease_is_fenced_before_another_node_owns_the_store() {
+    let url = fresh_database();
+    let first = Database::open(options(&url, "first")).unwrap();
+    let store = first.open_store("a").unwrap();
+    append(&store, "s", 0, "before").unwrap();
+    assert_eq!(Sql::connect(&url).change("DELETE FROM recount.nodes"), 1);
+    let refused = fault_of(append(&store, "s", 1, "too late"));
+    assert_eq!(refused.kind, FaultKind::Fenced, "{refused}");
+    assert!(!store.is_owner());
+    first.close();
+    let second = Database::open(options(&url, "second")).unwrap();
+    assert_eq!(texts(&second.open_store("a").unwrap(), "s"), ["before"]);
+    second.close();
+}
+
+/// The network delivers the take-over of an earlier attempt to open the store when the store is open: this node replaces
+/// itself. It must not keep the store.
+#[test]
+fn an_owner_that_was_replaced_by_itself_ends_its_lease() {
+    let url = fresh_database();
+    let (link, through) = link(&url);
+    let first = Database::open(short_lease(&through, "first")).unwrap();
+    let store = first.open_store("a").unwrap();
+    append(&store, "s", 0, "0").unwrap();
+    let sql = Sql::connect(&url);
+    link.set_trap(b"no answer", Trap::SwallowAnswer);
+    let waiting = store.append(records("s", 1, &[b"no answer"]));
+    link.wait_for("the commit", |traffic| traffic.sprung == 1);
+    sql.wait("(SELECT last_position FROM recount.stores) = 2");
+    assert_eq!(sql.change("UPDATE recount.stores SET epoch = epoch + 1"), 1);
+    link.cut(Cut::Reset);
+    let fault = fault_of(block_on(waiting));
+    assert_eq!(fault.kind, FaultKind::Io, "{fault}");
+    assert!(fault.message.contains("may have been committed"), "{fault}");
+    let second = Database::open(short_lease(&url, "second")).unwrap();
+    let store = second.open_store("a").expect("the first node does not renew its lease");
+    assert_eq!(texts(&store, "s"), ["0", "no answer"]);
+    first.close();
+    second.close();
+}
+
+/// A server closes its stores one after the other, while calls of tools may still wait.
+#[test]
+fn a_store_that_is_closed_allows_no_effects_although_the_lease_is_valid() {
+    let url = fresh_database();
+    let first = Database::open(options(&url, "first")).unwrap();
+    let (closed, open) = (first.open_store("a").unwrap(), first.open_store("b").unwrap());
+    assert!(closed.is_owner());
+    block_on(closed.close()).unwrap();
+    let second = Database::open(options(&url, "second")).unwrap();
+    let store = second.open_store("a").unwrap();
+    assert!(!closed.is_owner() && store.is_owner(), "one node at a time causes effects");
+    assert!(open.is_owner());
+    first.close();
+    second.close();
+}
+
 /// A network that is cut in one direction: the owner still sends, and receives no answer.
 #[test]
 fn an_owner_without_answers_is_followed() {
