@@ -89,6 +89,7 @@ pub fn router(places: FaceState) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         .with_state(places)
+        .layer(middleware::from_fn(idempotency::to_its_end))
         .layer(middleware::from_fn(worded))
 }
 

@@ -92,6 +92,9 @@ where
         if route.takes_key() && !route.takes_bytes() {
             handled = handled.layer(middleware::from_fn_with_state(*route, once::once::<Name>));
         }
+        if route.takes_key() {
+            handled = handled.layer(middleware::from_fn(once::to_its_end));
+        }
         let guarded = handled
             .layer(middleware::from_fn_with_state(*route, check_query::<Name>))
             .layer(middleware::from_fn_with_state(*route, caller::allow::<Name>));

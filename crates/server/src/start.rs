@@ -22,7 +22,7 @@ use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
 use crate::forwarding::{ForwardTarget, NodeKey};
 use crate::running::{Listeners, ServerSettings, address_of, bind_server};
-use crate::stores::{IfOwned, Stores};
+use crate::stores::Stores;
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::tls::ServerTls;
 use crate::{Files, Running, StartError, backup, limits, logging, standby};
@@ -132,14 +132,14 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
     let files = Files::raise();
     keep_pages_small();
     runtime.block_on(async {
-        let (running, listeners, pool) =
-            assemble(config, world, registry, redactor, IfOwned::StandBy).await?;
+        let mut stop = StopSignal::default();
+        let (running, listeners, pool) = assemble(config, world, registry, redactor, Some(&mut stop)).await?;
         let unfinished = begin(&running, listeners, pool).await?;
         note_address(config, &running);
         announce(config, &running, &unfinished);
         report_limits(files);
         let is_owner = tokio::select! {
-            signal = stop_signal() => signal.map(|()| true)?,
+            signal = stop.received() => signal.map(|()| true)?,
             () = running.gate.tenants.lost() => false,
         };
         tracing::info!("stopping");
@@ -259,7 +259,7 @@ pub async fn start_embedded(options: Options) -> Result<EmbeddedServer, StartErr
     notes.iter().for_each(|words| tracing::warn!("{words}"));
     // The limits do not matter here: a server for one run has few connections.
     Files::raise();
-    let (running, listeners, pool) = assemble(&config, world, registry, redactor, IfOwned::Refuse).await?;
+    let (running, listeners, pool) = assemble(&config, world, registry, redactor, None).await?;
     listeners.start();
     let unfinished = unfinished(&running).await?;
     note_address(&config, &running);
@@ -303,18 +303,19 @@ fn resumed_runs_line(unfinished: &[Unfinished]) -> Option<String> {
     (!named.is_empty()).then(|| format!("resuming unfinished runs: {}{more}", named.join(", ")))
 }
 
-/// Assembles everything that is configured. No connection is accepted and no agent executes runs yet.
+/// Assembles everything that is configured. No connection is accepted and no agent executes runs yet. `standby`: a server whose
+/// database is owned by another one waits until this signal comes; without it, that is an error.
 #[boxed]
 async fn assemble(
     config: &Config,
     world: World,
     registry: Registry,
     redactor: Arc<Redactor>,
-    if_owned: IfOwned,
+    standby: Option<&mut StopSignal>,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let tls = config.tls.clone().map(ServerTls::load).transpose()?;
     let listener = bind_server(config.bind).await?;
-    let opened = open_stores(config, &world, &listener, &redactor, if_owned, tls.clone()).await?;
+    let opened = open_stores(config, &world, &listener, &redactor, standby, tls.clone()).await?;
     let stores = opened.0.clone();
     let assembled = assemble_on(config, world.clone(), registry, redactor, listener, opened, tls).await;
     if assembled.is_err() {
@@ -327,15 +328,17 @@ const NO_PANIC: &str = "connecting to a database never panics";
 
 /// Opens the store of the default tenant in a database. A standby waits for it, whatever happens to the database meanwhile,
 /// until it is stopped.
-async fn own(stores: &Stores, world: &World, if_owned: IfOwned) -> Result<Arc<dyn Store>, StartError> {
-    let waiting = wait_to_own(stores, world, if_owned);
-    if if_owned == IfOwned::Refuse {
-        return waiting.await;
-    }
+async fn own(
+    stores: &Stores,
+    world: &World,
+    standby: Option<&mut StopSignal>,
+) -> Result<Arc<dyn Store>, StartError> {
+    let waiting = wait_to_own(stores, world, standby.is_some());
+    let Some(stop) = standby else { return waiting.await };
     tokio::select! {
         opened = waiting => opened,
         () = stores.lost() => Err(StartError::failed(LEASE_LOST)),
-        signal = stop_signal() => {
+        signal = stop.received() => {
             signal?;
             Err(StartError::failed("stopped before this server owned the stores"))
         }
@@ -345,7 +348,7 @@ async fn own(stores: &Stores, world: &World, if_owned: IfOwned) -> Result<Arc<dy
 async fn wait_to_own(
     stores: &Stores,
     world: &World,
-    if_owned: IfOwned,
+    may_stand_by: bool,
 ) -> Result<Arc<dyn Store>, StartError> {
     let mut is_standby = false;
     loop {
@@ -367,7 +370,7 @@ async fn wait_to_own(
         };
         let is_owned = fault.kind == FaultKind::Locked;
         let waits = is_owned || (is_standby && fault.retry != Retry::Never);
-        if if_owned == IfOwned::Refuse || !waits {
+        if !may_stand_by || !waits {
             return Err(StartError::failed(fault.to_string()));
         }
         if !is_owned || !is_standby {
@@ -418,7 +421,7 @@ async fn open_stores(
     world: &World,
     listener: &TcpListener,
     redactor: &Arc<Redactor>,
-    if_owned: IfOwned,
+    standby: Option<&mut StopSignal>,
     tls: Option<ServerTls>,
 ) -> Result<(Stores, Arc<dyn Store>), StartError> {
     if config.store.is_some() {
@@ -434,7 +437,7 @@ async fn open_stores(
             let (stores, key): (Stores, _) =
                 world.tasks.block(Kind::Effect, connect).await.expect(NO_PANIC)?;
             let opened = tokio::select! {
-                opened = own(&stores, world, if_owned) => opened,
+                opened = own(&stores, world, standby) => opened,
                 never = watch_owner(&stores, world, key, &owner) => match never {},
             };
             match opened {
@@ -558,16 +561,30 @@ fn report_limits(files: Files) {
     }
 }
 
-async fn stop_signal() -> Result<(), StartError> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let failed = |why: std::io::Error| StartError::failed(format!("cannot install signal handlers: {why}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+/// The signals that stop a server. From the first call on they no longer end the process, so one that comes between two calls
+/// is kept for the next.
+#[derive(Default)]
+struct StopSignal(Option<[tokio::signal::unix::Signal; 2]>);
+
+impl StopSignal {
+    async fn received(&mut self) -> Result<(), StartError> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let failed =
+            |why: std::io::Error| StartError::failed(format!("cannot install signal handlers: {why}"));
+        let installed = match self.0.take() {
+            Some(installed) => installed,
+            None => [
+                signal(SignalKind::interrupt()).map_err(failed)?,
+                signal(SignalKind::terminate()).map_err(failed)?,
+            ],
+        };
+        let [interrupt, terminate] = self.0.insert(installed);
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -604,8 +621,7 @@ mod tests {
         let world = World::real();
         let registry = agents::registry(&config, &world).unwrap();
         let redactor = Arc::new(Redactor::shapes());
-        let (running, listeners, pool) =
-            assemble(&config, world, registry, redactor, IfOwned::Refuse).await.unwrap();
+        let (running, listeners, pool) = assemble(&config, world, registry, redactor, None).await.unwrap();
         let early = send(running.address, "/v1/policy/mcp/any/tool").await;
         begin(&running, listeners, pool).await.unwrap();
         let reply = reply(early).await;

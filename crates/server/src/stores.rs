@@ -40,13 +40,6 @@ enum StoreEngine {
     Postgres(PostgresStores),
 }
 
-/// What a server does whose database is owned by another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfOwned {
-    Refuse,
-    StandBy,
-}
-
 impl Stores {
     /// Stores in a data folder, the stores of tenants below it.
     pub fn in_folder(data: impl Into<PathBuf>, sqlite: SqliteSettings) -> Self {

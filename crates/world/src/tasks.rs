@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 /// The kind of a task. Shutdown ends kinds in this order: services first (no new input),
 /// then connections, effects, and writers last, so that accepted commands are still written.
@@ -34,9 +34,25 @@ pub struct Tasks {
 struct Inner {
     groups: [Group; 4],
     blocking: Arc<tokio::sync::Semaphore>,
+    abandoned: Arc<tokio::sync::Semaphore>,
 }
 
-/// Blocking work panicked; the panic is reported like all others.
+/// Waits for work that goes on without it.
+struct Caller {
+    abandon: Option<oneshot::Sender<OwnedSemaphorePermit>>,
+    places: Arc<tokio::sync::Semaphore>,
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        // Without a place the sender is dropped, and the work with it. The work may have ended.
+        if let (Some(abandon), Ok(place)) = (self.abandon.take(), self.places.clone().try_acquire_owned()) {
+            drop(abandon.send(place));
+        }
+    }
+}
+
+/// Work of another task or thread panicked; the panic is reported like all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panicked;
 
@@ -72,7 +88,8 @@ impl Tasks {
             ended: tokio::sync::Notify::new(),
         };
         let blocking = Arc::new(tokio::sync::Semaphore::new(crate::limits::BLOCKING_MAX));
-        Tasks { inner: Arc::new(Inner { groups: [group(), group(), group(), group()], blocking }) }
+        let abandoned = Arc::new(tokio::sync::Semaphore::new(crate::limits::ABANDONED_MAX));
+        Tasks { inner: Arc::new(Inner { groups: [group(), group(), group(), group()], blocking, abandoned }) }
     }
 
     fn group(&self, kind: Kind) -> &Group {
@@ -124,6 +141,29 @@ impl Tasks {
         let done = tokio::task::spawn_blocking(move || {
             let _held = (guard, turn);
             body()
+        });
+        done.await.map_err(|_| Panicked)
+    }
+
+    /// Runs work to its end, also if the caller stops waiting, as long as not too much of it was abandoned.
+    pub async fn finish<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Panicked> {
+        let (result, done) = oneshot::channel();
+        let (abandon, mut abandoned) = oneshot::channel();
+        let _caller = Caller { abandon: Some(abandon), places: self.inner.abandoned.clone() };
+        self.spawn(kind, |_| async move {
+            let mut work = std::pin::pin!(work);
+            let _place = tokio::select! {
+                finished = &mut work => return drop(result.send(finished)),
+                place = &mut abandoned => match place {
+                    Ok(place) => place,
+                    Err(_) => return,
+                },
+            };
+            work.await;
         });
         done.await.map_err(|_| Panicked)
     }
@@ -197,6 +237,35 @@ pub fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> std::thread::
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_finished_without_its_caller_unless_too_much_was_abandoned() {
+        let tasks = Tasks::new();
+        let (go, waits) = watch::channel(false);
+        let (finished, count) = (Arc::new(AtomicUsize::new(0)), crate::limits::ABANDONED_MAX + 5);
+        for _ in 0..count {
+            let (mut waits, finished) = (waits.clone(), finished.clone());
+            let work = tasks.finish(Kind::Connection, async move {
+                waits.wait_for(|go| *go).await.unwrap();
+                finished.fetch_add(1, Ordering::SeqCst)
+            });
+            assert!(
+                tokio::time::timeout(Duration::from_secs(1), work).await.is_err(),
+                "the caller stops waiting"
+            );
+        }
+        while tasks.alive(Kind::Connection) > crate::limits::ABANDONED_MAX {
+            tokio::task::yield_now().await;
+        }
+        go.send_replace(true);
+        assert_eq!(tasks.end(Kind::Connection, Duration::from_secs(5)).await, 0);
+        assert_eq!(finished.load(Ordering::SeqCst), crate::limits::ABANDONED_MAX);
+        assert_eq!(tasks.finish(Kind::Connection, async { 7 }).await, Ok(7));
+        assert_eq!(
+            tasks.finish(Kind::Connection, async { panic!("as the test demands") }).await,
+            Err::<(), _>(Panicked)
+        );
+    }
 
     #[tokio::test]
     async fn ending_a_kind_waits_for_its_tasks_and_no_others() {

@@ -87,6 +87,8 @@ fn serve(words: &[String]) -> Result<bool> {
             [name, value] if name == "--data" => options.data = Some(PathBuf::from(value)),
             [name, value] if name == "--config" => options.config = Some(PathBuf::from(value)),
             [name, value] if name == "--in-memory" => options.in_memory = value == "yes",
+            [name, value] if name == "--store" => options.store = Some(value.clone()),
+            [name, value] if name == "--log" => options.log = Some(value.clone()),
             _ => bail!("`serve` does not know {pair:?}"),
         }
     }

@@ -3,7 +3,7 @@
 //! [`load`] generates the load and records it, [`watch`] observes the server from outside, [`million`] runs one
 //! large store through every operation, [`bits`] damages a store bit by bit, [`log_damage`] damages
 //! the write-ahead logs of killed stores, [`disks`] runs agents on slow and failing disks, [`salvage`] damages whole
-//! folders and salvages them. A broken guarantee is reported as a sentence, and the
+//! folders and salvages them, [`nodes`] has two servers on one PostgreSQL. A broken guarantee is reported as a sentence, and the
 //! program exits with status 1.
 
 mod bits;
@@ -11,6 +11,7 @@ mod disks;
 mod load;
 mod log_damage;
 mod million;
+mod nodes;
 mod salvage;
 mod watch;
 
@@ -24,6 +25,7 @@ use recount_world::{Entropy as _, SeededEntropy};
 use tokio::sync::{oneshot, watch as signal};
 
 use self::load::Book;
+use self::nodes::NodesPlan;
 use self::watch::{Minute, Watcher};
 use crate::clock;
 use crate::process::Server;
@@ -35,6 +37,7 @@ recount-bench soak --bits [--minutes N] [--seed N] [--folder DIR]
 recount-bench soak --log-damage [--minutes N] [--seed N] [--folder DIR]
 recount-bench soak --disks [--minutes N] [--seed N] [--folder DIR]
 recount-bench soak --salvage [--minutes N] [--seed N] [--folder DIR]
+recount-bench soak --nodes [--sequences N] [--first N] [--faults NAME,NAME] [--seed N] [--folder DIR]
 
   --minutes  how long the load lasts (10)
   --events   ends it earlier, when so many events were acknowledged; with --million the size of the store
@@ -46,6 +49,11 @@ recount-bench soak --salvage [--minutes N] [--seed N] [--folder DIR]
   --disks    runs agents on stores whose SQLite writes and syncs are slow and fail, and checks that no output is lost
              without a report
   --salvage  damages data folders, salvages them, and checks that every loss is reported
+  --nodes    kills, freezes, stops and disconnects two servers on one PostgreSQL in random sequences, and PostgreSQL too, and
+             checks that nothing acknowledged is lost or doubled, and that no command runs twice
+  --sequences  how many sequences (10)
+  --first    the number of the first sequence, to repeat one of a seed (1)
+  --faults   the faults of each sequence in place of random ones
 ";
 
 /// The number of kills and of backups in the whole time; never more often than [`PAUSE_SECONDS_MIN`].
@@ -103,6 +111,10 @@ struct SoakPlan {
     log_damage: bool,
     disks: bool,
     salvage: bool,
+    nodes: bool,
+    sequences: u64,
+    first: u64,
+    faults: Vec<String>,
 }
 
 pub(crate) fn run(words: &[String]) -> Result<bool> {
@@ -116,6 +128,10 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
         log_damage: false,
         disks: false,
         salvage: false,
+        nodes: false,
+        sequences: 10,
+        first: 1,
+        faults: Vec::new(),
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -130,6 +146,10 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
             "--log-damage" => plan.log_damage = true,
             "--disks" => plan.disks = true,
             "--salvage" => plan.salvage = true,
+            "--nodes" => plan.nodes = true,
+            "--sequences" => plan.sequences = value()?.parse().context("--sequences takes a number")?,
+            "--first" => plan.first = value()?.parse().context("--first takes a number")?,
+            "--faults" => plan.faults = value()?.split(',').map(str::to_owned).collect(),
             other => bail!("`soak` does not know {other:?}\n{HELP}"),
         }
     }
@@ -145,12 +165,24 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
         runtime.block_on(disks::run(&plan.folder, plan.minutes, plan.seed))
     } else if plan.salvage {
         runtime.block_on(salvage::run(&plan.folder, plan.minutes, plan.seed))
+    } else if plan.nodes {
+        let nodes = NodesPlan {
+            sequences: plan.sequences,
+            first: plan.first,
+            seed: plan.seed,
+            faults: plan.faults.clone(),
+        };
+        runtime.block_on(nodes::run(&plan.folder, &nodes))
     } else if plan.million {
         runtime.block_on(million::run(&plan.folder, plan.events.unwrap_or(million::EVENTS)))
     } else {
         runtime.block_on(soak(&plan))
     };
-    std::fs::remove_dir_all(&plan.folder)?;
+    // The logs of two servers show what happened between them.
+    let keeps = plan.nodes && !matches!(outcome, Ok(true));
+    if !keeps {
+        std::fs::remove_dir_all(&plan.folder)?;
+    }
     outcome
 }
 

@@ -65,7 +65,8 @@ impl Connection {
         to_client: Option<Draws>,
     ) -> Ended {
         self.passes(Direction::ToServer).await;
-        let connected = TcpStream::connect(self.state.target).await.map_err(|_| Cut::Reset)?;
+        let target = *lock(&self.state.target);
+        let connected = TcpStream::connect(target).await.map_err(|_| Cut::Reset)?;
         let server = server.insert(connected);
         let off = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
         off.map_err(|_| Cut::Reset)?;

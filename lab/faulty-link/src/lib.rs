@@ -78,7 +78,7 @@ struct Flows {
 
 /// What the connections of a link share.
 struct State {
-    target: SocketAddr,
+    target: Mutex<SocketAddr>,
     flows: watch::Sender<Flows>,
     /// The last command to cut, with the number of such commands.
     cut: watch::Sender<(u64, Cut)>,
@@ -112,7 +112,7 @@ impl Link {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let state = Arc::new(State {
-            target,
+            target: Mutex::new(target),
             flows: watch::Sender::default(),
             cut: watch::Sender::new((0, Cut::Reset)),
             trap: Mutex::default(),
@@ -137,6 +137,11 @@ impl Link {
 
     pub fn port(&self) -> u16 {
         self.address.port()
+    }
+
+    /// Forwards new connections to another server. Present ones stay as they are until they are cut.
+    pub fn set_target(&self, target: SocketAddr) {
+        *lock(&self.state.target) = target;
     }
 
     /// Forwards everything again: no direction is delayed, stalled or swallowed, no trap is set and no fault is drawn. A

@@ -69,17 +69,16 @@ impl Server {
         let installation = Installation::find()?;
         let folder = installation.folder()?;
         installation.create_cluster(&folder.path().join("data"))?;
+        let settings = SETTINGS.iter().chain(settings);
+        let settings = settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Self::start_in(installation, folder, settings)
     }
 
     fn start_in(
         installation: Installation,
         folder: tempfile::TempDir,
-        settings: &[(&str, &str)],
+        settings: Vec<(String, String)>,
     ) -> Result<Self> {
-        let settings = SETTINGS.iter().chain(settings);
-        let settings: Vec<_> =
-            settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         for _ in 1..limits::PORTS_TRIED_MAX {
             let port = free_port()?;
             match Process::start(&installation, folder.path(), port, &settings) {
@@ -100,6 +99,25 @@ impl Server {
             }
         }
         anyhow::bail!("no port stayed free for PostgreSQL, {} times", limits::PORTS_TRIED_MAX)
+    }
+
+    /// Starts a hot standby of this server, which replicates through a port of 127.0.0.1: that of this server, or of a proxy in
+    /// front of it.
+    pub fn start_standby(&self, through: u16) -> Result<Self> {
+        let folder = self.installation.folder()?;
+        let mut backup = self.installation.command(self.installation.program("pg_basebackup"));
+        backup.arg("--pgdata").arg(folder.path().join("data"));
+        backup.args(["--host=127.0.0.1", &format!("--port={through}"), "--username", SUPERUSER]);
+        backup.args(["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]);
+        installation::run(backup)?;
+        Self::start_in(self.installation.clone(), folder, self.settings.clone())
+    }
+
+    /// Makes a standby a primary.
+    pub fn promote(&self) -> Result<()> {
+        let mut promote = self.installation.command(self.installation.program("pg_ctl"));
+        promote.args(["promote", "--silent", "--pgdata"]).arg(self.data());
+        installation::run(promote)
     }
 
     /// The port on 127.0.0.1. It stays the same when the server is restarted.

@@ -181,6 +181,7 @@ const LAB: &[CrateEdges] = &[
             "log-postgres",
             "test-postgres",
             "faulty-disk",
+            "faulty-link",
         ],
         never: &[],
     },

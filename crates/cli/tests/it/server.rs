@@ -133,6 +133,10 @@ impl Server {
         self.child.wait().expect("it can be waited for")
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it can be waited for").is_some()
+    }
+
     /// Lets it do nothing until it may go on.
     pub(crate) fn pause(&self) {
         self.signal("-STOP");

@@ -3,15 +3,19 @@
 //! A key is valid for one client and one path, for a day. Refusals are not stored, so that requests can be corrected.
 
 use ::http::{HeaderMap, HeaderValue, Uri};
-use axum::response::Response;
-use recount_engine::{IdempotencyKey, InFlight, RequestResult, RequestState};
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use recount_engine::{IdempotencyKey, InFlight, RequestContext, RequestResult, RequestState};
 use recount_event::Code;
 use recount_event::digest::digest_of;
+use recount_world::{Kind, Panicked};
 
 use super::caller::Face;
 use crate::accept;
 use crate::error::Refusal;
 
+const KEY: &str = "idempotency-key";
 const REPLAYED: &str = "idempotency-replayed";
 
 /// A request that may have been executed before.
@@ -53,6 +57,20 @@ impl IdempotentRequest {
         };
         Ok(IdempotentRequest { idempotency: Some(idempotency), created, _under_way: under_way })
     }
+}
+
+/// A layer on all routes. A request with a key goes on when its client disconnects: the key must be claimed until it is known
+/// whether the request was executed, so that a repeated one is not executed too.
+pub(super) async fn to_its_end(request: Request, next: Next) -> Response {
+    let has_key = |_: &&RequestContext| request.headers().contains_key(KEY);
+    let context = request.extensions().get::<RequestContext>().filter(has_key);
+    let Some(tasks) = context.map(|context| context.engine.world().tasks.clone()) else {
+        return next.run(request).await;
+    };
+    let executed = tasks.finish(Kind::Connection, next.run(request)).await;
+    executed.unwrap_or_else(|Panicked| {
+        Refusal::new(Code::Internal, "the request was aborted by an error of the server").into_response()
+    })
 }
 
 /// Marks a response as a replay.

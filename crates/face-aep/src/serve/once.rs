@@ -18,6 +18,7 @@ use recount_engine::{
 use recount_event::digest::digest_of;
 use recount_event::{Code, RunId};
 use recount_run::Command;
+use recount_world::{Kind, Panicked};
 
 use super::Face;
 use super::http::{body_bytes, json_bytes};
@@ -64,6 +65,20 @@ impl IdempotentRequest {
             }
         }
     }
+}
+
+/// A layer on routes that take a key. A request with one goes on when its client disconnects: the key must be claimed until it is
+/// known whether the request was executed, so that a repeated one is not executed too.
+pub(super) async fn to_its_end(request: Request, next: Next) -> Response {
+    let context =
+        request.extensions().get::<RequestContext>().filter(|_| request.headers().contains_key(KEY));
+    let Some(tasks) = context.map(|context| context.engine.world().tasks.clone()) else {
+        return next.run(request).await;
+    };
+    let executed = tasks.finish(Kind::Connection, next.run(request)).await;
+    executed.unwrap_or_else(|Panicked| {
+        Refusal::new(Code::Internal, "the request was aborted by an error of the server").into_response()
+    })
 }
 
 /// A layer on routes with an effect.

@@ -345,3 +345,33 @@ async fn keys_expire_after_a_day() {
         assert_eq!(server.disk.rows_of(space).await.len(), 1, "{space}: only the new one");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_in_progress_until_its_outcome_is_known_though_its_client_has_disconnected() {
+    let server = Server::new().await;
+    let (target, body) = ("/v1/runs", r#"{"kind":"external"}"#);
+    let (write, held) = oneshot::channel();
+    server.process.store.next_appends([AppendFault::Hold(held)]);
+    let disconnected = tokio::time::timeout(REPLY_TIMEOUT, server.post(target, Some("k"), body)).await;
+    assert!(disconnected.is_err(), "{disconnected:?}");
+    let repeated = server.post(target, Some("k"), body).await;
+    assert_eq!(repeated.status, 409, "{repeated:?}");
+    assert!(repeated.body.contains("idempotency_in_progress"), "{repeated:?}");
+    write.send(()).unwrap();
+    let repeated = loop {
+        let repeated = server.post(target, Some("k"), body).await;
+        if repeated.status != 409 {
+            break repeated;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert!(repeated.replayed && repeated.status == 201, "{repeated:?}");
+    let runs = server
+        .process
+        .engine
+        .catalogue()
+        .list_runs(&recount_engine::ListQuery { limit: 10, ..Default::default() })
+        .await
+        .unwrap();
+    assert_eq!(runs.items.len(), 1, "it was executed once");
+}

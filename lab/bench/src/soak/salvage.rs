@@ -75,10 +75,10 @@ struct SalvageCounts {
     blobs_lost: u64,
 }
 
-struct Dice(SeededEntropy);
+pub(super) struct Dice(pub(super) SeededEntropy);
 
 impl Dice {
-    fn below(&self, bound: u64) -> u64 {
+    pub(super) fn below(&self, bound: u64) -> u64 {
         u64::try_from(self.0.draw() % u128::from(bound.max(1))).unwrap_or(0)
     }
 
@@ -86,7 +86,7 @@ impl Dice {
         usize::try_from(self.below(bound as u64)).unwrap_or(0)
     }
 
-    fn of<'t, T>(&self, things: &'t [T]) -> &'t T {
+    pub(super) fn of<'t, T>(&self, things: &'t [T]) -> &'t T {
         &things[self.place(things.len())]
     }
 }
@@ -439,7 +439,7 @@ async fn salvaged(from: &Path, to: &Path) -> Result<Result<SalvageReport, String
     on_thread(move || salvage(&from, &to).map_err(|why| why.to_string())).await
 }
 
-async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+pub(super) async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let (sender, receiver) = oneshot::channel();
     let thread = recount_world::thread("soak-salvage", move || drop(sender.send(work())));
     let result = receiver.await.context("the thread died");

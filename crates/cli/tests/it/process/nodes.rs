@@ -263,3 +263,36 @@ async fn an_owner_that_wakes_up_after_its_lease_changes_nothing_and_ends() {
     account.append(&client).await;
     account.check(&second).await;
 }
+
+/// The tables of its store are locked, so it stays in the middle of opening it until it has the signal.
+#[tokio::test]
+async fn a_standby_that_is_stopped_while_it_takes_over_ends() {
+    let place = Place::new();
+    let mut first = place.spawn("first", "127.0.0.1:0").listening();
+    let mut second = place.standby("second", "first").await;
+    let (sql, connection) = tokio_postgres::connect(&place.url, tokio_postgres::NoTls).await.unwrap();
+    let test = async {
+        let tables = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname LIKE 'recount\\_default%'";
+        let tables: Vec<String> =
+            sql.query(tables, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+        sql.batch_execute(&format!("BEGIN; LOCK TABLE {}", tables.join(", "))).await.unwrap();
+        first.kill();
+        let blocked = "SELECT count(*) FROM recount.stores, pg_locks WHERE name = 'default' AND epoch = 2 AND NOT granted";
+        let until = recount_world::moment() + PATIENCE;
+        while sql.query_one(blocked, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            assert!(recount_world::moment() < until, "the standby does not open the store");
+            look_again().await;
+        }
+        second.interrupt();
+        sql.batch_execute("ROLLBACK").await.unwrap();
+        let until = recount_world::moment() + PATIENCE;
+        while !second.has_ended() {
+            assert!(recount_world::moment() < until, "the standby does not end");
+            look_again().await;
+        }
+    };
+    tokio::select! {
+        () = test => {}
+        ended = connection => panic!("the connection of the test ended: {ended:?}"),
+    }
+}

@@ -1,0 +1,261 @@
+//! Compares what is stored with what was acknowledged, received and executed.
+//!
+//! It must not know the faults. Start at [`read`] and [`compare`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use recount_client::Listing;
+use recount_server::verify;
+use serde_json::Value;
+
+use super::Sequence;
+use super::follower::Follower;
+use super::load::insist;
+use super::pair::COMMANDS;
+use crate::soak::salvage::on_thread;
+
+/// The largest pages of lists, and of events.
+const LIST_PAGE: usize = 200;
+const PAGE: usize = 1_000;
+
+/// All events, by position and by run.
+pub(super) struct StoredLog {
+    pub(super) feed: Vec<String>,
+    pub(super) runs: BTreeMap<String, Vec<String>>,
+    /// Titles of all runs.
+    titles: Vec<String>,
+}
+
+/// Reads everything through the servers. `None`: a guarantee was broken.
+pub(super) async fn read(sequence: &Sequence) -> Option<StoredLog> {
+    let mut runs = BTreeMap::new();
+    let mut titles = Vec::new();
+    let mut listing = Listing { limit: Some(LIST_PAGE), ..Listing::default() };
+    loop {
+        let page = insist(sequence, async |client| client.list_runs(&listing).await).await?;
+        for run in page.data {
+            titles.extend(run.title);
+            runs.insert(run.id, Vec::new());
+        }
+        listing.after = page.next.filter(|_| page.has_more);
+        if listing.after.is_none() {
+            break;
+        }
+    }
+    for (run, events) in &mut runs {
+        read_pages(sequence, Some(run), events).await?;
+    }
+    let mut feed = Vec::new();
+    read_pages(sequence, None, &mut feed).await?;
+    Some(StoredLog { feed, runs, titles })
+}
+
+/// Reads a run or the feed. Positions begin with 1, sequences with 0, and neither has a gap.
+async fn read_pages(sequence: &Sequence, run: Option<&String>, events: &mut Vec<String>) -> Option<()> {
+    let first = u64::from(run.is_none());
+    loop {
+        let after = (events.len() as u64 + first).checked_sub(1).filter(|_| !events.is_empty());
+        let page = insist(sequence, async |client| match run {
+            Some(run) => client.read_run_events(run, after, Some(PAGE)).await,
+            None => client.read_feed(after, Some(PAGE)).await,
+        });
+        let page = page.await?;
+        events.extend(page.data.iter().map(|envelope| envelope.get().to_owned()));
+        let name = run.map_or("the feed", String::as_str);
+        if let Some(gap) = page.gap {
+            sequence.broke(format!("{name} has a gap: {gap:?}"));
+            return None;
+        }
+        let last = (events.len() as u64 + first).wrapping_sub(1);
+        if let Some(next) = page.next.and_then(|next| next.as_u64()).filter(|_| page.has_more)
+            && next != last
+        {
+            sequence.broke(format!("{name} has {} events up to number {next}", events.len()));
+            return None;
+        }
+        if !page.has_more {
+            return Some(());
+        }
+    }
+}
+
+/// Compares everything that is stored with what clients know.
+pub(super) fn compare(sequence: &Sequence, stored: &StoredLog, followers: &[Follower]) {
+    sequence.ledger.borrow_mut().events = stored.feed.len() as u64;
+    let events: BTreeMap<&String, Vec<Value>> = stored
+        .runs
+        .iter()
+        .map(|(run, envelopes)| (run, envelopes.iter().map(|text| parsed(text)).collect()))
+        .collect();
+    for (run, events) in &events {
+        for (index, event) in events.iter().enumerate() {
+            if event["sequence"] != index || event["run_id"] != ***run {
+                sequence.broke(format!("event {index} of {run} is {event}"));
+            }
+        }
+        check_approvals(sequence, run, events);
+    }
+    check_feed(sequence, stored);
+    check_acknowledged(sequence, stored, &events);
+    let own_runs = sequence.ledger.borrow().own_runs.clone();
+    for run in &own_runs {
+        match events.get(run).map(|events| check_commands(events)) {
+            Some(Ok(interrupted)) => sequence.ledger.borrow_mut().interrupted += interrupted,
+            Some(Err(problem)) => sequence.broke(format!("{run}: {problem}")),
+            None => sequence.broke(format!("{run} was created and is missing")),
+        }
+    }
+    for follower in followers {
+        if let Some(at) = follower.first_difference(stored) {
+            let (name, count) = (follower.name(), follower.count());
+            sequence.broke(format!(
+                "{name} received {count} events, and the one at {at} differs from what is stored"
+            ));
+        }
+    }
+}
+
+fn parsed(envelope: &str) -> Value {
+    serde_json::from_str(envelope).unwrap_or_default()
+}
+
+/// The feed has the events of all runs, each in order.
+fn check_feed(sequence: &Sequence, stored: &StoredLog) {
+    let mut of_runs: BTreeMap<String, Vec<&String>> = BTreeMap::new();
+    for envelope in &stored.feed {
+        let run = parsed(envelope)["run_id"].as_str().unwrap_or_default().to_owned();
+        of_runs.entry(run).or_default().push(envelope);
+    }
+    for (run, envelopes) in &stored.runs {
+        let in_feed = of_runs.remove(run).unwrap_or_default();
+        // A run may have grown between the two readings.
+        let is_same = in_feed.iter().zip(envelopes).all(|(one, other)| *one == other);
+        if in_feed.len() < envelopes.len() || !is_same {
+            sequence.broke(format!("the feed has other events of {run} than the run: {}", in_feed.len()));
+        }
+    }
+    if let Some(run) = of_runs.keys().next() {
+        sequence.broke(format!("the feed has events of {run}, which is in no list"));
+    }
+}
+
+/// Each acknowledged event and each created run exists once, in order.
+fn check_acknowledged(sequence: &Sequence, stored: &StoredLog, events: &BTreeMap<&String, Vec<Value>>) {
+    let ledger = sequence.ledger.borrow();
+    let mut titles = stored.titles.clone();
+    titles.sort_unstable();
+    if !titles.iter().eq(&ledger.titles) {
+        let problem =
+            format!("runs with the titles {:?} were created, and these exist: {titles:?}", ledger.titles);
+        drop(ledger);
+        return sequence.broke(problem);
+    }
+    let mut problems = Vec::new();
+    for (run, acknowledged) in &ledger.runs {
+        let texts: Vec<&str> = events
+            .get(run)
+            .into_iter()
+            .flatten()
+            .filter_map(|event| event["data"]["text"].as_str())
+            .collect();
+        if texts != *acknowledged {
+            let same =
+                texts.iter().zip(acknowledged).take_while(|(one, other)| **one == other.as_str()).count();
+            problems.push(format!(
+                "{run} has {} messages, and {} were acknowledged; the first {same} are the same, then come {:?} and {:?}",
+                texts.len(),
+                acknowledged.len(),
+                texts.get(same),
+                acknowledged.get(same)
+            ));
+        }
+    }
+    drop(ledger);
+    problems.into_iter().for_each(|problem| sequence.broke(problem));
+}
+
+/// Each approval is resolved at most once, and those whose resolution was acknowledged are approved.
+fn check_approvals(sequence: &Sequence, run: &str, events: &[Value]) {
+    let mut resolutions: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for event in events {
+        let approval = event["data"]["approval_id"].as_str().unwrap_or_default();
+        match event["type"].as_str() {
+            Some("approval.requested") => drop(resolutions.entry(approval).or_default()),
+            Some("approval.resolved" | "approval.timed_out") => {
+                resolutions.entry(approval).or_default().push(&event["data"]["decision"]);
+            }
+            _ => {}
+        }
+    }
+    for (approval, decisions) in resolutions {
+        let was_acknowledged = sequence.ledger.borrow().approved.contains(approval);
+        let is_good = match decisions[..] {
+            [] => !was_acknowledged,
+            [decision] => !was_acknowledged || decision == "approved",
+            _ => false,
+        };
+        if !is_good {
+            sequence.broke(format!(
+                "approval {approval} of {run}: acknowledged {was_acknowledged}, and its resolutions are {decisions:?}"
+            ));
+        }
+    }
+}
+
+/// Compares the commands that an own run executed with its events. Returns how many calls were interrupted.
+fn check_commands(events: &[Value]) -> Result<u64, String> {
+    let of = |name: &str| events.iter().filter(|event| event["type"] == name).collect::<Vec<_>>();
+    let workspace = of("run.queued").first().and_then(|queued| queued["data"]["workspace_path"].as_str());
+    let path = Path::new(workspace.ok_or("it has no workspace")?).join("happened");
+    let happened = std::fs::read_to_string(&path).unwrap_or_default();
+    for name in COMMANDS {
+        let times = happened.lines().filter(|line| *line == name).count();
+        if times > 1 {
+            return Err(format!("the {name} command was executed {times} times"));
+        }
+    }
+    for proposed in of("assistant.tool_call_proposed") {
+        let id = &proposed["data"]["tool_call_id"];
+        let command = proposed["data"]["input"]["command"].as_str().unwrap_or_default();
+        let name = COMMANDS.into_iter().find(|name| command.contains(&format!("echo {name} ")));
+        let name = name.ok_or_else(|| format!("an unknown command: {command}"))?;
+        let count = |names: &[&str]| {
+            let is_of = |event: &&Value| {
+                event["data"]["tool_call_id"] == *id && names.iter().any(|name| event["type"] == *name)
+            };
+            events.iter().filter(is_of).count()
+        };
+        let executed = happened.lines().filter(|line| *line == name).count();
+        let invoked = count(&["tool.invoked"]);
+        let outcomes =
+            count(&["tool.completed", "tool.failed", "tool.cancelled", "tool.timed_out", "tool.refused"]);
+        if outcomes > 1 || invoked > 1 {
+            return Err(format!("the {name} call was invoked {invoked} times and has {outcomes} outcomes"));
+        }
+        if executed > invoked {
+            return Err(format!("the {name} command was executed, and its call was not invoked"));
+        }
+        if count(&["tool.completed"]) == 1 && executed == 0 {
+            return Err(format!("the {name} call is completed, and its command was not executed"));
+        }
+    }
+    Ok(events.iter().filter(|event| event["data"]["code"] == "interrupted").count() as u64)
+}
+
+/// Verifies the whole database after both servers have stopped, as `recount verify --store` does.
+pub(super) async fn verify(sequence: &Sequence) -> Result<()> {
+    let url = sequence.pair.url();
+    let survey = on_thread(move || verify::offline_database(&url, &[])).await?;
+    match survey {
+        Ok(survey) => {
+            for report in survey.reports.iter().filter(|report| !report.problems.is_empty()) {
+                let run = report.run_id.as_deref().unwrap_or("the store");
+                sequence.broke(format!("verify of {run}: {}", report.problems.join("; ")));
+            }
+        }
+        Err(why) => sequence.broke(format!("the database cannot be verified: {why}")),
+    }
+    Ok(())
+}
