@@ -57,11 +57,6 @@ pub enum Durability {
     Relaxed,
 }
 
-impl Durability {
-    /// The version of the schema that this release writes, of stores with either durability.
-    pub const SCHEMA: i64 = crate::SCHEMA;
-}
-
 impl SqliteOptions {
     /// Strict, in this folder.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
