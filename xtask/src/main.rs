@@ -8,6 +8,7 @@
 mod child;
 mod contract;
 mod disk;
+mod dist;
 mod golden;
 mod package;
 mod programs;
@@ -47,6 +48,11 @@ cargo xtask <verb>
   golden  Runs the tests that rewrite their expectations, then shows what changed
   package Packs the libraries `recount-json` and `recount-aaep`, and runs their tests from the packages
   site    Makes the site of the documentation in target/site, and checks its links; installs mdBook below target/
+  dist [--deb] [--npm] [--image] [--binary FILE] [--target TRIPLE]
+          Builds the program `recount` for publication, statically on Linux, and packs it into target/packages with man
+          pages, completions, licences, SBOM and checksums; --deb and --npm add packages for Debian and npm, --image the
+          files of a container image. --binary packs a program that is already built. The address of releases in
+          RECOUNT_RELEASES is written into install.sh
   help    Prints this text
 ";
 
@@ -68,7 +74,7 @@ fn run() -> Result<bool> {
         Some((verb, rest)) => (verb.as_str(), rest),
         None => ("help", [].as_slice()),
     };
-    if !matches!(verb, "test" | "bench" | "soak") && !rest.is_empty() {
+    if !matches!(verb, "test" | "bench" | "soak" | "dist") && !rest.is_empty() {
         bail!("`{verb}` takes no arguments; see `cargo xtask help`");
     }
     match verb {
@@ -78,6 +84,7 @@ fn run() -> Result<bool> {
         "soak" => steps::soak(&root()?, rest),
         "tidy" => steps::tidy(&root()?),
         "golden" => golden::run(&root()?),
+        "dist" => dist::run(&root()?, &dist::Options::parse(rest)?),
         "package" => package::run(&root()?),
         "site" => site::run(&root()?),
         "help" | "--help" | "-h" => {

@@ -25,6 +25,7 @@ mod doctor;
 mod export;
 mod extend;
 mod handoff;
+mod health;
 mod hook;
 mod ids;
 mod import;
@@ -64,6 +65,7 @@ use recount_command_line::global_options;
 
 use crate::exit;
 use crate::failure::Failure;
+use crate::version;
 
 pub(crate) use self::invocation::Invocation;
 
@@ -74,7 +76,7 @@ Ids:
 
 /// A durable, verifiable event log for AI agent runs.
 #[derive(Parser)]
-#[command(name = "recount", version, max_term_width = 100, after_help = format!("{IDS}\n\n{}", exit::TABLE))]
+#[command(name = "recount", version, long_version = version::line(), max_term_width = 100, after_help = format!("{IDS}\n\n{}", exit::TABLE))]
 struct CommandLine {
     #[command(flatten, next_help_heading = "Global options")]
     invocation: Invocation,
@@ -127,6 +129,7 @@ verbs! {
     Salvage(salvage::Salvage),
     Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
+    Health(health::HealthCheck),
     Nodes(nodes::Nodes),
     Token(token::Tokens),
     Cancel(cancel::Cancel),

@@ -12,6 +12,7 @@ mod pages;
 mod patience;
 mod place;
 mod render;
+mod version;
 
 /// Runs come and go in hundreds a second, on all threads; the system's allocator would keep several times what is in
 /// use. See `docs/decisions/0018`.

@@ -14,7 +14,8 @@ use recount_api::admin::{
 };
 use recount_api::problem::{self, Problem};
 use recount_api::reply::{
-    Changes, Deleted, Digest, Import, One, Page, PatchOutcome, Pruned, Receipt, Run, RunDeleted, Swept, Task,
+    Changes, Deleted, Digest, Health, Import, One, Page, PatchOutcome, Pruned, Receipt, Run, RunDeleted,
+    Swept, Task,
 };
 use recount_api::request::{
     AppendEvents, ApplyRun, Cancel, ChangePatch, ChangeTask, ContinueRun, CreateRun, CreateTask, Prune,
@@ -392,6 +393,12 @@ impl Client {
         let one: One<Backup> =
             self.call_within(limits::LONG_CALL_TIMEOUT, Method::POST, address, body).await?;
         Ok(one.data)
+    }
+
+    /// Checks that the server responds. It needs no token.
+    #[boxed]
+    pub async fn health(&self) -> Result<Health, ClientError> {
+        self.call(Method::GET, Address::outside(&self.base, &["healthz"]), None).await
     }
 
     /// Asks whether all is well; `full` reads every event.

@@ -285,6 +285,11 @@ pub struct Survey {
     pub stores: Vec<StoreRow>,
 }
 
+impl Survey {
+    /// The version of the schema of a store that this release writes.
+    pub const SCHEMA: i32 = crate::schema::VERSION;
+}
+
 /// A process that uses the database, or did until recently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRow {

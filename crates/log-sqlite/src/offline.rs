@@ -12,7 +12,7 @@ use crate::fault::{FaultContext as _, corrupt};
 use crate::folder::{self, Folder};
 use crate::high_water::{self, ReadMark};
 use crate::loss::{self, Evidence, Verdict};
-use crate::options::SqliteOptions;
+use crate::options::{Durability, SqliteOptions};
 use crate::schema::{self, Refusal};
 use crate::{backup, examine, layout, limits, marker};
 
@@ -27,6 +27,11 @@ pub struct FolderCheck {
 
 /// The newest schema; an older database is migrated when a server opens it.
 pub const SCHEMA: i64 = schema::VERSION;
+
+impl Durability {
+    /// The schema that this release writes, with either durability.
+    pub const SCHEMA: i64 = SCHEMA;
+}
 
 /// Checks quickly whether the database is sound and of this program. Returns a fault if not.
 pub fn glance(data_dir: &Path) -> Result<FolderCheck, Fault> {

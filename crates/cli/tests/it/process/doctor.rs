@@ -123,3 +123,33 @@ fn a_missing_server_and_folder_are_reported() {
     assert_eq!(found.problems(), ["server"]);
     assert!(found.get("store")["value"].as_str().unwrap().contains("schema"));
 }
+
+#[test]
+fn a_server_that_responds_is_healthy() {
+    let mut server = Server::fresh();
+    let healthy = server.ask(&["health"]);
+    assert_eq!(
+        (healthy.status, &*healthy.data),
+        (0, &*format!("ok: recount {}\n", env!("CARGO_PKG_VERSION")))
+    );
+    let value: Value = serde_json::from_str(&server.ask(&["health", "--json"]).data).unwrap();
+    assert_eq!(value["status"], "ok");
+    server.kill();
+    let unreachable = server.ask(&["health"]);
+    assert_eq!((unreachable.status, &*unreachable.data), (3, ""));
+}
+
+#[test]
+fn the_version_names_the_commit_and_the_schemas_of_the_stores() {
+    let version = CommandOutput::of(recount().arg("--version"));
+    let expected = format!(
+        "recount {} (commit {}; SQLite schema {}, PostgreSQL schema {})\n",
+        env!("CARGO_PKG_VERSION"),
+        option_env!("RECOUNT_COMMIT").unwrap_or("unknown"),
+        recount_server::Durability::SCHEMA,
+        recount_server::nodes::Survey::SCHEMA
+    );
+    assert_eq!((version.status, version.data), (0, expected));
+    let short = CommandOutput::of(recount().arg("-V"));
+    assert_eq!(short.data, format!("recount {}\n", env!("CARGO_PKG_VERSION")));
+}
