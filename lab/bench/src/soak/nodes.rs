@@ -12,6 +12,7 @@ mod follower;
 mod load;
 mod pair;
 mod recoveries;
+mod stored_log;
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -121,7 +122,7 @@ impl Sequence {
             };
             let load = async {
                 let (played, ()) = join(course, load::all(self)).await;
-                let stored = if self.expects_loss.get() { None } else { check::read(self).await };
+                let stored = if self.expects_loss.get() { None } else { stored_log::read(self).await };
                 if let Some(stored) = &stored {
                     followers.iter().for_each(|follower| follower.finish(stored));
                 }
