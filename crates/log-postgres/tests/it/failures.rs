@@ -1,7 +1,7 @@
 //! Failures of PostgreSQL and of single connections: every append gets an outcome, and the outcome is true.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use recount_faulty_link::{Cut, Flow, Trap};
 use recount_log::{AppendError, FaultKind, Store};
@@ -18,24 +18,29 @@ use super::work::{
 /// Streams that are written at the same time.
 const WRITERS: u64 = 4;
 
-/// Writers that append until each has so many records.
+/// Writers that append until they are to stop and each has so many records.
 pub(crate) struct Load {
     store: Arc<PostgresStore>,
     observed: Arc<Observed>,
     acknowledged: Arc<AtomicU64>,
-    writers: Vec<std::thread::JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    /// Each returns how many records its stream has.
+    writers: Vec<std::thread::JoinHandle<u64>>,
+    /// What they returned.
+    written: Vec<u64>,
 }
 
 impl Load {
     pub(crate) fn start(store: PostgresStore, records_each: u64) -> Self {
         let observed = Observed::of(&store);
         let (store, acknowledged) = (Arc::new(store), Arc::<AtomicU64>::default());
+        let stop = Arc::<AtomicBool>::default();
         let writer = |writer: u64| {
-            let (store, acknowledged) = (store.clone(), acknowledged.clone());
+            let (store, acknowledged, stop) = (store.clone(), acknowledged.clone(), stop.clone());
             thread("writer", move || {
                 let stream = format!("w{writer}");
                 let mut tail = 0;
-                while tail < records_each {
+                while tail < records_each || !stop.load(Ordering::SeqCst) {
                     match append(&store, &stream, tail, &format!("{stream} {tail}")) {
                         Ok(_) => {
                             acknowledged.fetch_add(1, Ordering::SeqCst);
@@ -52,10 +57,11 @@ impl Load {
                         Err(other) => panic!("{other}"),
                     }
                 }
+                tail
             })
         };
         let writers = (0..WRITERS).map(writer).collect();
-        Load { store, observed, acknowledged, writers }
+        Load { store, observed, acknowledged, stop, writers, written: Vec::new() }
     }
 
     fn wait_acknowledged(&self, count: u64) {
@@ -67,18 +73,19 @@ impl Load {
         });
     }
 
-    /// Waits until every writer has its records.
+    /// Lets the writers stop, and waits until every one has its records.
     pub(crate) fn wait_written(&mut self) {
-        self.writers.drain(..).for_each(|writer| writer.join().unwrap());
+        self.stop.store(true, Ordering::SeqCst);
+        self.written.extend(self.writers.drain(..).map(|writer| writer.join().unwrap()));
     }
 
-    pub(crate) fn check(mut self, records_each: u64) -> Vec<recount_log::FeedRecord> {
+    pub(crate) fn check(mut self) -> Vec<recount_log::FeedRecord> {
         self.wait_written();
         let feed = check_dense(&self.store);
-        assert_eq!(feed.len() as u64, WRITERS * records_each);
-        for writer in 0..WRITERS {
+        assert_eq!(feed.len() as u64, self.written.iter().sum::<u64>());
+        for (writer, &records) in self.written.iter().enumerate() {
             let stream = format!("w{writer}");
-            let expected: Vec<_> = (0..records_each).map(|n| format!("{stream} {n}")).collect();
+            let expected: Vec<_> = (0..records).map(|n| format!("{stream} {n}")).collect();
             assert_eq!(texts(&self.store, &stream), expected, "each record once and in order");
         }
         assert_eq!(self.observed.records(), feed, "the observer gets each record once and in order");
@@ -103,7 +110,7 @@ fn a_killed_postgres_loses_nothing_that_was_acknowledged() {
         load.wait_acknowledged(before + 1);
         println!("after {signal:?}: the next append was acknowledged in {:?}", start.elapsed());
     }
-    let feed = load.check(RECORDS);
+    let feed = load.check();
     database.close();
     check_elsewhere(&url, "a", &feed);
 }
@@ -128,7 +135,7 @@ fn terminated_backends_lose_nothing_that_was_acknowledged() {
     }
     println!("{terminated} backends were terminated");
     assert!(terminated >= 7);
-    let feed = load.check(RECORDS);
+    let feed = load.check();
     database.close();
     check_elsewhere(&url, "a", &feed);
 }

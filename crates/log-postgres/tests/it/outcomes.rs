@@ -137,7 +137,7 @@ fn random_faults_of_the_network_lose_nothing_of_many_writers() {
         load.wait_written();
         println!("{:?}", link.traffic().faults);
         link.heal();
-        let feed = load.check(RECORDS);
+        let feed = load.check();
         database.close();
         check_elsewhere(&url, "a", &feed);
     }
