@@ -115,3 +115,30 @@ fn salvage_of_damaged_folders_reports_every_loss() {
     assert!(text.contains("; 0 broken"), "{text}");
     assert!(!text.contains("whole: 0,") && !text.contains("damaged: 0,"), "{text}");
 }
+
+/// Bounded to about twenty seconds: the lease of a killed owner has to expire once.
+#[test]
+fn two_servers_keep_every_promise_when_the_owner_is_killed_and_stopped() {
+    let faults = "kill-owner,stop-owner";
+    let text = soak(&["--nodes", "--sequences", "1", "--faults", faults]);
+    assert!(text.contains("every promise was kept"), "{text}");
+    for words in ["events acknowledged", "stored", "approvals", "own runs ended", "streams resumed"] {
+        assert!(count(&text, words) > 0, "{words}: {text}");
+    }
+}
+
+#[test]
+#[ignore = "full: random sequences of faults"]
+fn two_servers_keep_every_promise_on_random_bad_days() {
+    let text = soak(&["--nodes", "--sequences", "4", "--seed", "7"]);
+    assert!(text.contains("every promise was kept"), "{text}");
+}
+
+#[test]
+#[ignore = "full: waits for leases and for replication"]
+fn two_servers_keep_every_promise_when_postgresql_fails_over_and_a_loss_is_named() {
+    let text = soak(&["--nodes", "--sequences", "1", "--faults", "fail-over,fail-over-with-loss"]);
+    assert!(text.contains("stopped with store_corrupt") && text.contains("every promise was kept"), "{text}");
+    let text = soak(&["--nodes", "--sequences", "1", "--faults", "freeze-owner,fill-disk,wrong-clock"]);
+    assert!(text.contains("every promise was kept"), "{text}");
+}

@@ -59,8 +59,8 @@ impl Installation {
     }
 
     /// Creates a temporary folder that the user of PostgreSQL owns.
-    pub(crate) fn folder(&self) -> Result<tempfile::TempDir> {
-        let folder = tempfile::Builder::new().prefix("recount-postgres-").tempdir()?;
+    pub(crate) fn folder(&self, parent: &Path) -> Result<tempfile::TempDir> {
+        let folder = tempfile::Builder::new().prefix("recount-postgres-").tempdir_in(parent)?;
         if let Some((user, group)) = self.user {
             std::os::unix::fs::chown(&folder, Some(user), Some(group))?;
         }
@@ -76,7 +76,7 @@ impl Installation {
         let lock = File::create(template.with_extension("lock"))?;
         lock.lock()?;
         if !template.is_dir() {
-            let folder = self.folder()?;
+            let folder = self.folder(&std::env::temp_dir())?;
             self.init(&folder.path().join("data"))?;
             let partial = template.with_extension("partial");
             if partial.is_dir() {

@@ -66,8 +66,13 @@ pub struct Server {
 impl Server {
     /// Starts a server with settings of `postgresql.conf`, and waits until it accepts connections.
     pub fn start(settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_below(&std::env::temp_dir(), settings)
+    }
+
+    /// The same with the cluster in a new folder below another one, such as a small disk.
+    pub fn start_below(parent: &Path, settings: &[(&str, &str)]) -> Result<Self> {
         let installation = Installation::find()?;
-        let folder = installation.folder()?;
+        let folder = installation.folder(parent)?;
         installation.create_cluster(&folder.path().join("data"))?;
         let settings = SETTINGS.iter().chain(settings);
         let settings = settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -104,7 +109,7 @@ impl Server {
     /// Starts a hot standby of this server, which replicates through a port of 127.0.0.1: that of this server, or of a proxy in
     /// front of it.
     pub fn start_standby(&self, through: u16) -> Result<Self> {
-        let folder = self.installation.folder()?;
+        let folder = self.installation.folder(&std::env::temp_dir())?;
         let mut backup = self.installation.command(self.installation.program("pg_basebackup"));
         backup.arg("--pgdata").arg(folder.path().join("data"));
         backup.args(["--host=127.0.0.1", &format!("--port={through}"), "--username", SUPERUSER]);

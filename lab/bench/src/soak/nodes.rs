@@ -12,7 +12,8 @@ mod follower;
 mod load;
 mod pair;
 mod recoveries;
-mod stored_log;
+mod stored;
+mod surroundings;
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -28,6 +29,8 @@ use self::follower::Follower;
 use self::load::Ledger;
 use self::pair::NodePair;
 use self::recoveries::Recoveries;
+use self::stored::StoredLog;
+use self::surroundings::SmallDisk;
 use super::salvage::Dice;
 use crate::clock;
 
@@ -62,13 +65,17 @@ struct Sequence {
     stop: Cell<bool>,
     /// The database lost acknowledged events on purpose, so the store must refuse to work.
     expects_loss: Cell<bool>,
+    /// The disk of PostgreSQL is full, so `store_full` is a good response.
+    is_full: Cell<bool>,
     /// Seed and number of the sequence.
     name: String,
 }
 
 impl Sequence {
-    async fn start(folder: &Path, seed: u64, number: u64) -> Result<Sequence> {
-        let pair = NodePair::start(folder).await?;
+    async fn start(folder: &Path, seed: u64, number: u64, faults: &[PlannedFault]) -> Result<Sequence> {
+        let fills_disk = faults.iter().any(|planned| planned.fault == NodeFault::FillDisk);
+        let disk = if fills_disk { SmallDisk::mount(&folder.join("disk"))? } else { None };
+        let pair = NodePair::start(folder, disk).await?;
         let client = |slot: usize| Client::new(&format!("http://{}", pair.slots[slot].address), None);
         let clients = [client(0)?, client(1)?];
         Ok(Sequence {
@@ -79,6 +86,7 @@ impl Sequence {
             broken: RefCell::default(),
             stop: Cell::new(false),
             expects_loss: Cell::new(false),
+            is_full: Cell::new(false),
             name: format!("seed {seed}, sequence {number}"),
         })
     }
@@ -122,7 +130,7 @@ impl Sequence {
             };
             let load = async {
                 let (played, ()) = join(course, load::all(self)).await;
-                let stored = if self.expects_loss.get() { None } else { stored_log::read(self).await };
+                let stored = if self.expects_loss.get() { None } else { StoredLog::read(self).await };
                 if let Some(stored) = &stored {
                     followers.iter().for_each(|follower| follower.finish(stored));
                 }
@@ -131,7 +139,7 @@ impl Sequence {
             let follow = join_all(followers.iter().map(|follower| follower.follow(self)));
             let (loaded, _) = join(load, follow).await;
             let (played, stored) = loaded?;
-            if let Some(stored) = stored {
+            if let Some(stored) = stored.filter(|_| !self.is_broken()) {
                 check::compare(self, &stored, &followers);
             }
             anyhow::Ok(played)
@@ -193,7 +201,7 @@ pub(super) async fn run(folder: &Path, plan: &NodesPlan) -> Result<bool> {
         std::fs::create_dir(&place)?;
         let dice = Dice(SeededEntropy::new(plan.seed.wrapping_mul(1_000_003).wrapping_add(number)));
         let faults = faults::plan(&dice, &chosen);
-        let sequence = Sequence::start(&place, plan.seed, number).await?;
+        let sequence = Sequence::start(&place, plan.seed, number, &faults).await?;
         let played = sequence.play(&faults, &mut recoveries).await;
         let played = played.with_context(|| format!("{}, {}", sequence.name, place.display()))?;
         let ledger = sequence.ledger.borrow();
@@ -203,6 +211,8 @@ pub(super) async fn run(folder: &Path, plan: &NodesPlan) -> Result<bool> {
             broken += 1;
             println!("the logs of its servers are in {}", place.display());
         } else {
+            drop(ledger);
+            drop(sequence);
             std::fs::remove_dir_all(&place)?;
         }
     }

@@ -97,6 +97,22 @@ fn start() -> (Echo, Link) {
 }
 
 #[test]
+fn new_connections_go_to_another_target() {
+    let (one, other) = (Echo::start(), Echo::start());
+    let link = Link::start(one.address).unwrap();
+    let mut first = Client::connect(&link);
+    first.send("one");
+    first.expect("one");
+    link.set_target(other.address);
+    let mut second = Client::connect(&link);
+    second.send("other");
+    second.expect("other");
+    first.send("still");
+    first.expect("still");
+    assert_eq!((one.received(), other.received()), ("onestill".to_owned(), "other".to_owned()));
+}
+
+#[test]
 fn bytes_pass_in_both_directions_until_the_end() {
     let (echo, link) = start();
     let mut client = Client::connect(&link);

@@ -54,6 +54,17 @@ fn a_server_starts_again_on_its_port_and_files_after_any_signal() {
 }
 
 #[test]
+fn a_standby_replicates_and_becomes_the_primary() {
+    let primary = Server::start(&[]).unwrap();
+    let standby = primary.start_standby(primary.port()).unwrap();
+    assert!(standby.data().join("standby.signal").exists());
+    standby.promote().unwrap();
+    assert!(!standby.data().join("standby.signal").exists());
+    primary.end(Signal::QUIT).unwrap();
+    standby.fresh_database().unwrap();
+}
+
+#[test]
 fn a_frozen_server_answers_after_it_continues() {
     let server = Server::start(&[]).unwrap();
     let frozen = server.freeze().unwrap();

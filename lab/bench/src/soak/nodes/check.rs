@@ -1,6 +1,6 @@
 //! Compares what is stored with what was acknowledged, received and executed.
 //!
-//! It must not know the faults. Start at [`read`] and [`compare`].
+//! It must not know the faults. Start at [`compare`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Sequence;
 use super::follower::Follower;
 use super::pair::COMMANDS;
-use super::stored_log::StoredLog;
+use super::stored::StoredLog;
 use crate::soak::salvage::on_thread;
 
 /// Compares everything that is stored with what clients know.

@@ -11,7 +11,7 @@ use recount_world::{Entropy as _, SeededEntropy};
 use rustix::process::Signal;
 use tokio_postgres::NoTls;
 
-use super::{FAULTS_MAX, FAULTS_MIN, Sequence, failover, poll};
+use super::{FAULTS_MAX, FAULTS_MIN, Sequence, failover, poll, surroundings};
 use crate::clock;
 use crate::soak::salvage::{Dice, on_thread};
 
@@ -23,8 +23,12 @@ const OVERLAPS_ONE_OF: u64 = 5;
 /// How long a link is faulty at most: longer than a statement may take, and than a lease.
 const LINK_MS_MAX: u64 = 20_000;
 const DELAY_MS_MAX: u64 = 400;
+/// How much longer than two leases a server is frozen at most.
+const FREEZE_MORE_MS_MAX: u64 = 4_000;
 /// How long PostgreSQL is down at most.
 const DOWN_MS_MAX: u64 = 4_000;
+/// How long its disk is full at most.
+const FULL_MS_MAX: u64 = 6_000;
 /// Attempts to find a backend in a statement.
 const BACKEND_LOOKS: u32 = 200;
 /// In each commit of the load, and in no other statement.
@@ -51,6 +55,8 @@ pub(super) enum NodeFault {
     FailOverWithLoss,
     /// Only by name: the disk of PostgreSQL is full for a time.
     FillDisk,
+    /// Only by name: a server starts whose clock is wrong.
+    WrongClock,
 }
 
 use NodeFault::*;
@@ -91,11 +97,12 @@ impl NodeFault {
             FailOver => "fail-over",
             FailOverWithLoss => "fail-over-with-loss",
             FillDisk => "fill-disk",
+            WrongClock => "wrong-clock",
         }
     }
 
     pub(super) fn parse(name: &str) -> Option<Self> {
-        let by_name = [FailOver, FailOverWithLoss, FillDisk];
+        let by_name = [FailOver, FailOverWithLoss, FillDisk, WrongClock];
         RANDOM.into_iter().chain(by_name).find(|fault| fault.name() == name)
     }
 }
@@ -128,7 +135,8 @@ pub(super) async fn inject(sequence: &Sequence, planned: &PlannedFault) -> Resul
     let (pair, dice) = (&sequence.pair, &planned.dice);
     // Between two owners, one of the servers.
     let drawn = usize::try_from(dice.below(2))?;
-    let owner = pair.owner().await.unwrap_or(drawn);
+    let known = pair.owner().await;
+    let owner = known.unwrap_or(drawn);
     let slot = &pair.slots[owner];
     let millis = |most: u64| Duration::from_millis(1 + dice.below(most));
     Ok(match planned.fault {
@@ -146,7 +154,7 @@ pub(super) async fn inject(sequence: &Sequence, planned: &PlannedFault) -> Resul
             sequence.wait_until("the end of a server after SIGTERM", || slot.ends.get() > ends).await;
             format!("server {owner}")
         }
-        FreezeOwner => freeze(sequence, owner, millis(4_000)).await?,
+        FreezeOwner => freeze(sequence, owner, known.is_some(), millis(FREEZE_MORE_MS_MAX)).await?,
         KillBoth => {
             pair.slots.iter().try_for_each(|slot| slot.kill())?;
             "both servers".to_owned()
@@ -176,23 +184,24 @@ pub(super) async fn inject(sequence: &Sequence, planned: &PlannedFault) -> Resul
         }
         FailOver => failover::without_loss(sequence).await?,
         FailOverWithLoss => failover::with_loss(sequence).await?,
-        FillDisk => "skipped".to_owned(),
+        FillDisk => surroundings::fill_disk(sequence, millis(FULL_MS_MAX)).await?,
+        WrongClock => surroundings::start_with_wrong_clock(sequence).await?,
     })
 }
 
-/// Stops the owner for longer than two leases while it writes. If another server owns the stores afterwards, the former owner
-/// ends.
-async fn freeze(sequence: &Sequence, owner: usize, more: Duration) -> Result<String> {
+/// Stops a server for longer than two leases while it writes. If it was the owner, and another server owns the stores afterwards,
+/// it ends.
+async fn freeze(sequence: &Sequence, owner: usize, is_owner: bool, more: Duration) -> Result<String> {
     let slot = &sequence.pair.slots[owner];
     let (ends, time) = (slot.ends.get(), 2 * LEASE + more);
     slot.signal(Signal::STOP)?;
     tokio::time::sleep(time).await;
     slot.signal(Signal::CONT)?;
-    let successor = sequence.pair.owner().await;
-    if successor == Some(1 - owner) {
+    let is_replaced = is_owner && sequence.pair.owner().await == Some(1 - owner);
+    if is_replaced {
         sequence.wait_until("the end of a former owner that wakes up", || slot.ends.get() > ends).await;
     }
-    let outcome = if successor == Some(1 - owner) { "replaced" } else { "not replaced" };
+    let outcome = if is_replaced { "replaced" } else { "not replaced" };
     Ok(format!("server {owner}, {:.0} s, {outcome}", time.as_secs_f64()))
 }
 

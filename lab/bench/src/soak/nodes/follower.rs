@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recount_client::{Source, TailItem, Until};
 
-use super::stored_log::StoredLog;
+use super::stored::StoredLog;
 use super::{LOOK, PATIENCE_SECONDS, Sequence};
 use crate::clock;
 

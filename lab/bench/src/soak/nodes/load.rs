@@ -55,6 +55,8 @@ pub(super) struct Ledger {
     not_finished: BTreeMap<String, u64>,
     pub(super) events: u64,
     pub(super) ended_by_themselves: u64,
+    /// Requests that were refused with `store_full`.
+    pub(super) full: u64,
     /// What the store responded after a loss.
     pub(super) corrupt: Option<String>,
 }
@@ -106,6 +108,15 @@ impl fmt::Display for Ledger {
     }
 }
 
+impl Sequence {
+    /// Whether a request was refused because the disk is full, and it is. Counts them.
+    fn is_of_full_disk(&self, why: &ClientError) -> bool {
+        let is_full = self.is_full.get() && why.code() == Some("store_full");
+        self.ledger.borrow_mut().full += u64::from(is_full);
+        is_full
+    }
+}
+
 /// Runs all load until the sequence stops, and waits until it has ended.
 pub(super) async fn all(sequence: &Sequence) {
     let producers = join_all((0..PRODUCERS).map(|number| produce(sequence, number)));
@@ -136,7 +147,7 @@ pub(super) async fn insist<T>(
         let server = sequence.preferred.get();
         match tokio::time::timeout(RESPONSE_WAIT, call(&sequence.clients[server])).await {
             Ok(Ok(reply)) => return Some(reply),
-            Ok(Err(why)) if !why.may_pass() => {
+            Ok(Err(why)) if !why.may_pass() && why.code() != Some("store_full") => {
                 if why.code() == Some("store_corrupt") && sequence.expects_loss.get() {
                     sequence.ledger.borrow_mut().corrupt = Some(why.to_string());
                 } else if !sequence.expects_loss.get() {
@@ -144,7 +155,14 @@ pub(super) async fn insist<T>(
                 }
                 return None;
             }
-            Ok(Err(_)) | Err(_) => sequence.ledger.borrow_mut().repeated += 1,
+            Ok(Err(why)) => {
+                if why.code() == Some("store_full") && !sequence.is_of_full_disk(&why) {
+                    sequence
+                        .broke(format!("server {server} refused a request, and the disk is not full: {why}"));
+                }
+                sequence.ledger.borrow_mut().repeated += 1;
+            }
+            Err(_) => sequence.ledger.borrow_mut().repeated += 1,
         }
         if sequence.is_broken() || sequence.ledger.borrow().corrupt.is_some() {
             return None;
@@ -274,12 +292,15 @@ async fn approve(sequence: &Sequence, is_over: &Cell<bool>) -> Option<()> {
             let resolving = tokio::time::timeout(RESPONSE_WAIT, client.answer_prompt(&approval.id, &yes));
             match resolving.await {
                 Ok(Ok(_)) => {
-                    if !sequence.ledger.borrow_mut().approved.insert(approval.id.clone()) {
+                    // A resolution may be among the events that were lost on purpose.
+                    let is_first = sequence.ledger.borrow_mut().approved.insert(approval.id.clone());
+                    if !is_first && !sequence.expects_loss.get() {
                         sequence.broke(format!("{} was resolved twice", approval.id));
                     }
                 }
                 // An earlier request was performed, and its response was lost.
                 Ok(Err(why)) if why.may_pass() || why.code() == Some("approval_not_pending") => {}
+                Ok(Err(why)) if sequence.is_of_full_disk(&why) => {}
                 Ok(Err(why)) => {
                     sequence.broke(format!("the resolution of {} was refused: {why}", approval.id))
                 }

@@ -18,6 +18,7 @@ use recount_log_postgres::Database;
 use recount_test_postgres::Server as Postgres;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::surroundings::SmallDisk;
 use super::{LOOK, Sequence, poll};
 use crate::soak::salvage::on_thread;
 
@@ -53,6 +54,8 @@ pub(super) struct NodePair {
     database: String,
     pub(super) slots: [NodeSlot; 2],
     is_stopping: Cell<bool>,
+    /// After PostgreSQL, so that it is unmounted last.
+    pub(super) disk: Option<SmallDisk>,
 }
 
 /// One server, started again whenever its process ends.
@@ -74,9 +77,13 @@ pub(super) struct NodeSlot {
 
 impl NodePair {
     /// Starts PostgreSQL, the owner, and the standby with the seal key of the owner.
-    pub(super) async fn start(folder: &Path) -> Result<Self> {
-        let (postgres, url) = on_thread(|| {
-            let postgres = Postgres::start(&[])?;
+    pub(super) async fn start(folder: &Path, disk: Option<SmallDisk>) -> Result<Self> {
+        let disk_folder = disk.as_ref().map(|disk| disk.folder().to_owned());
+        let (postgres, url) = on_thread(move || {
+            let postgres = match disk_folder {
+                Some(folder) => Postgres::start_below(&folder, SmallDisk::SETTINGS)?,
+                None => Postgres::start(&[])?,
+            };
             let url = postgres.fresh_database()?;
             anyhow::Ok((postgres, url))
         })
@@ -102,7 +109,7 @@ impl NodePair {
         };
         let slots = [slot("one")?, slot("two")?];
         let postgres = RefCell::new(Arc::new(postgres));
-        let pair = NodePair { postgres, database, slots, is_stopping: Cell::new(false) };
+        let pair = NodePair { postgres, database, slots, is_stopping: Cell::new(false), disk };
         pair.slots[0].start()?;
         poll("the first server", async || pair.owner().await).await?;
         let key = |slot: usize| pair.slots[slot].data.join("keys/seal");
@@ -188,18 +195,18 @@ impl NodeSlot {
         self.started_ms.set(u64::try_from(now.as_millis()).unwrap_or_default());
         self.is_signalled.set(false);
         let log = File::options().create(true).append(true).open(&self.log)?;
-        let child = Command::new(std::env::current_exe()?)
-            .args(["serve", "--bind", &self.address, "--log", "info", "--store", &self.store, "--data"])
-            .arg(&self.data)
-            .arg("--config")
-            .arg(&self.config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .context("a server cannot be started")?;
+        let mut command = self.command(Command::new(std::env::current_exe()?), &self.data, &self.address);
+        let child = command.stderr(log).spawn().context("a server cannot be started")?;
         self.process.replace(Some(child));
         Ok(())
+    }
+
+    /// Adds the arguments of a server like this one.
+    pub(super) fn command(&self, mut program: Command, data: &Path, address: &str) -> Command {
+        program.args(["serve", "--bind", address, "--log", "info", "--store", &self.store, "--data"]);
+        program.arg(data).arg("--config").arg(&self.config);
+        program.stdin(Stdio::null()).stdout(Stdio::null());
+        program
     }
 
     pub(super) fn is_running(&self) -> bool {

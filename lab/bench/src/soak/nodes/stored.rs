@@ -1,4 +1,4 @@
-//! Everything that the servers have, read through them. See [`read`].
+//! Reads everything that is stored, through the servers. It must not know what was acknowledged. See [`StoredLog::read`].
 
 use std::collections::BTreeMap;
 
@@ -19,28 +19,30 @@ pub(super) struct StoredLog {
     pub(super) titles: Vec<String>,
 }
 
-/// Reads everything through the servers. `None`: a guarantee was broken.
-pub(super) async fn read(sequence: &Sequence) -> Option<StoredLog> {
-    let mut runs = BTreeMap::new();
-    let mut titles = Vec::new();
-    let mut listing = Listing { limit: Some(LIST_PAGE), ..Listing::default() };
-    loop {
-        let page = insist(sequence, async |client| client.list_runs(&listing).await).await?;
-        for run in page.data {
-            titles.extend(run.title);
-            runs.insert(run.id, Vec::new());
+impl StoredLog {
+    /// Reads everything. `None`: a guarantee was broken.
+    pub(super) async fn read(sequence: &Sequence) -> Option<StoredLog> {
+        let mut runs = BTreeMap::new();
+        let mut titles = Vec::new();
+        let mut listing = Listing { limit: Some(LIST_PAGE), ..Listing::default() };
+        loop {
+            let page = insist(sequence, async |client| client.list_runs(&listing).await).await?;
+            for run in page.data {
+                titles.extend(run.title);
+                runs.insert(run.id, Vec::new());
+            }
+            listing.after = page.next.filter(|_| page.has_more);
+            if listing.after.is_none() {
+                break;
+            }
         }
-        listing.after = page.next.filter(|_| page.has_more);
-        if listing.after.is_none() {
-            break;
+        for (run, events) in &mut runs {
+            read_pages(sequence, Some(run), events).await?;
         }
+        let mut feed = Vec::new();
+        read_pages(sequence, None, &mut feed).await?;
+        Some(StoredLog { feed, runs, titles })
     }
-    for (run, events) in &mut runs {
-        read_pages(sequence, Some(run), events).await?;
-    }
-    let mut feed = Vec::new();
-    read_pages(sequence, None, &mut feed).await?;
-    Some(StoredLog { feed, runs, titles })
 }
 
 /// Reads a run or the feed. Positions begin with 1, sequences with 0, and neither has a gap.
