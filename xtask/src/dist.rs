@@ -150,6 +150,8 @@ fn build(root: &Path, target: &str) -> Result<PathBuf> {
     flags.extend(home.ok().map(|home| format!("--remap-path-prefix={home}=/cargo")));
     if target.contains("-linux-") {
         flags.push("-Ctarget-feature=+crt-static".into());
+        // By default it looks for the function at run time, which fails in a static program, and then needs /dev/urandom.
+        flags.push("--cfg=getrandom_backend=\"linux_getrandom\"".into());
     }
     let mut cargo = command(cargo_program(), root);
     cargo.args([

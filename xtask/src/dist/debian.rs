@@ -30,8 +30,8 @@ pub(super) fn pack(release: &Release<'_>) -> Result<PathBuf> {
     }
     let source = release.root.join("packaging/debian");
     copy(&source.join("copyright"), &tree.join("usr/share/doc/recount/copyright"))?;
-    copy(&release.root.join("CHANGELOG.md"), &tree.join("usr/share/doc/recount/changelog"))?;
-    compress(&tree.join("usr/share/doc/recount/changelog"))?;
+    copy(&release.root.join("CHANGELOG.md"), &tree.join("usr/share/doc/recount/CHANGELOG.md"))?;
+    compress(&tree.join("usr/share/doc/recount/CHANGELOG.md"))?;
     for page in std::fs::read_dir(release.staged.join("man/man1"))? {
         let page = page?;
         let to = tree.join("usr/share/man/man1").join(page.file_name());
