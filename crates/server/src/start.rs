@@ -159,7 +159,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
 
 /// Resumes unfinished runs and accepts connections. The agents come first: no client may see a server that refuses own
 /// runs because it has just started.
-async fn begin(
+pub(crate) async fn begin(
     running: &Running,
     listeners: Listeners,
     pool: Arc<AgentPool>,
@@ -183,7 +183,8 @@ fn known_secrets(config: &Config, registry: &Registry) -> Vec<Secret> {
     let runs = &config.runs;
     let of_runs = [runs.mcp.secrets().to_vec(), runs.hooks.secrets().to_vec(), runs.web.secrets()].concat();
     let of_database = config.store.iter().flat_map(DatabaseUrl::passwords).map(Secret::new).collect();
-    [registry.secrets.clone(), config.agents.secrets(), of_runs, of_database].concat()
+    [registry.secrets.clone(), config.agents.secrets(), of_runs, of_database, config.webhooks.secrets()]
+        .concat()
 }
 
 /// A server that runs within another program.
@@ -305,7 +306,7 @@ fn resumed_runs_line(unfinished: &[Unfinished]) -> Option<String> {
 
 /// Assembles everything that is configured. No connection is accepted and no agent executes runs yet.
 #[boxed]
-async fn assemble(
+pub(crate) async fn assemble(
     config: &Config,
     world: World,
     registry: Registry,
@@ -481,6 +482,8 @@ async fn assemble_on(
         aaep: config.aaep,
         profiles: pool.profiles().clone(),
         tls,
+        webhooks: config.webhooks.clone(),
+        public_url: config.public_url.clone(),
         settings,
     };
     let (running, listeners) = Running::on(listener, store, world, Some(stores), entry, redactor).await?;

@@ -96,6 +96,7 @@ const CRATES: &[CrateEdges] = &[
             "face-aaep",
             "face-hooks",
             "aaep-scenarios",
+            "command-line",
         ],
         never: &[],
     },
