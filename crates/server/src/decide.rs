@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use self::link::Claim;
 pub(crate) use self::link::{DecisionLinks, PREFIX};
 use self::page::PageContext;
+pub(crate) use self::page::utc_time;
 use crate::audit::AuditKind;
 use crate::config::Webhooks;
 use crate::limits;
@@ -108,7 +109,7 @@ impl Closed {
 
     /// A prompt with an outcome.
     fn settled(row: &PromptRow) -> Self {
-        let at = |at: &Option<String>| at.as_deref().map(crate::webhooks::utc_time).unwrap_or_default();
+        let at = |at: &Option<String>| at.as_deref().map(utc_time).unwrap_or_default();
         let by = |by: &Option<String>| by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
         let text = match row {
             PromptRow::Approval(row) => {
@@ -227,7 +228,7 @@ impl Decisions {
             return Err(Closed::settled(&row));
         }
         let now_ms = engine.world().clock.now_ms();
-        let deadline = row.expires_at().and_then(|at| time::parse_ms(at)).unwrap_or(u64::MAX);
+        let deadline = row.expires_at().and_then(time::parse_ms).unwrap_or(u64::MAX);
         let life_ms = u64::try_from(limits::DECISION_LINK_LIFE.as_millis()).unwrap_or(u64::MAX);
         if now_ms >= deadline.min(claim.issued_ms.saturating_add(life_ms)) {
             return Err(Closed::expired());

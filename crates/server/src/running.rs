@@ -60,6 +60,7 @@ pub struct Running {
     /// The engine of the default tenant.
     pub engine: Engine,
     pub(crate) gate: Gate,
+    #[cfg(test)]
     pub(crate) webhooks: Arc<WebhookService>,
 }
 
@@ -202,10 +203,15 @@ impl Running {
         let encryption = tls.map(|tls| Encryption::new(tls, &world, engine.write().redactor()));
         let context = ServerContext { router, connections, world: world.clone(), encryption, forwards };
         bound.push((listener, context));
-        Ok((
-            Running { address, room_address, engine, gate, webhooks: service },
-            Listeners { bound, full, world },
-        ))
+        let running = Running {
+            address,
+            room_address,
+            engine,
+            gate,
+            #[cfg(test)]
+            webhooks: service,
+        };
+        Ok((running, Listeners { bound, full, world }))
     }
 
     /// Stops accepting, ends streams, lets writers finish, and closes the store.

@@ -19,7 +19,6 @@ use recount_event::time;
 use recount_world::{Kind, World};
 
 use self::follower::Follower;
-pub(crate) use self::message::utc_time;
 use crate::config::{Webhook, Webhooks};
 use crate::decide::DecisionLinks;
 use crate::limits;

@@ -1,4 +1,4 @@
-//! Creates and reads the tokens of decision links. A token is signed with a key derived from the seal key and says what it
+//! Creates and reads the tokens of decision links. A token is signed with a key derived from the seal key and contains what it
 //! may decide, so nothing about it is stored: a prompt is answered once, and then every link to it is used up.
 //!
 //! Start at [`DecisionLinks`]. It must not know pages.

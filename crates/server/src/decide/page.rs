@@ -208,6 +208,11 @@ fn whole_page(heading: &str, content: &str) -> String {
     )
 }
 
+/// `2026-05-03 10:23:45 UTC`
+pub(crate) fn utc_time(at: &str) -> String {
+    at.get(..19).map_or_else(|| at.to_owned(), |seconds| format!("{} UTC", seconds.replacen('T', " ", 1)))
+}
+
 fn place(context: &PageContext<'_>) -> String {
     let Some(run) = context.run else { return "unknown".to_owned() };
     let title = run.title.iter().map(|title| format!("{title}: "));
@@ -226,9 +231,7 @@ fn place(context: &PageContext<'_>) -> String {
 
 fn deadline(page: &mut String, at: Option<&str>, otherwise: &str) {
     match at {
-        Some(at) => {
-            fact(page, "Without an answer", &format!("{otherwise}, at {}", crate::webhooks::utc_time(at)))
-        }
+        Some(at) => fact(page, "Without an answer", &format!("{otherwise}, at {}", utc_time(at))),
         None => fact(page, "Deadline", "None: it waits until someone answers."),
     }
 }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::config::WebhookFormat;
+use crate::decide::utc_time;
 use crate::limits::{CHAT_LINE_CHARS_MAX, WEBHOOK_EVENT_BYTES_MAX};
 
 /// An event and its context.
@@ -178,11 +179,6 @@ impl Message<'_> {
         }
         lines
     }
-}
-
-/// `2026-05-03 10:23:45 UTC`
-pub(crate) fn utc_time(at: &str) -> String {
-    at.get(..19).map_or_else(|| at.to_owned(), |seconds| format!("{} UTC", seconds.replacen('T', " ", 1)))
 }
 
 fn to_json(value: &impl Serialize) -> Vec<u8> {

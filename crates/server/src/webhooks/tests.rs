@@ -117,6 +117,7 @@ impl Receiver {
 async fn until(mut holds: impl FnMut() -> bool) {
     let waiting = async {
         while !holds() {
+            // tidy: between two looks at the condition
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -237,7 +238,7 @@ async fn an_invalid_event_becomes_a_dead_letter_and_410_disables() {
     let running = server(folder.path(), &configuration).await;
     let status = running.webhooks.statuses()[0].clone();
     until(|| status.state().is_loaded).await;
-    for title in ["bad", "good", "gone"] {
+    for title in ["bad", "good", "refused"] {
         run(&running, title, &finished()).await;
     }
     until(|| status.state().row.disabled.is_some()).await;
@@ -267,7 +268,7 @@ async fn an_invalid_event_becomes_a_dead_letter_and_410_disables() {
     running.stop().await;
     let running = server(folder.path(), &configuration.replace("/in'", "/other'")).await;
     let received = receiver.wait_for(6).await;
-    assert_eq!(titles(&received), ["good", "gone"]);
+    assert_eq!(titles(&received), ["good", "refused"]);
     running.stop().await;
 }
 
@@ -381,7 +382,7 @@ async fn a_link_answers_one_approval_once() {
     assert!(page.status() == 200 && page.body.contains("Your answer is recorded"), "{page:?}");
     let event = last_event(&running).await;
     assert_eq!(event["type"], "approval.resolved");
-    let (by, comment) = (&event["data"]["resolved_by"], &event["data"]["comment"]);
+    let (by, comment) = (&event["data"]["by"], &event["data"]["comment"]);
     assert_eq!((by, comment), (&json!("ada (link of webhook ops)"), &json!("fine <b>")), "{event}");
 
     for method in ["POST", "GET"] {
@@ -442,6 +443,7 @@ async fn forged_expired_foreign_and_withdrawn_links_decide_nothing() {
     let three = link(&receiver, 3).await;
     let waiting = async {
         while request(running.address, "GET", &three, "").await.status() == 200 {
+            // tidy: between two looks at the condition
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
