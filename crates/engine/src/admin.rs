@@ -15,6 +15,7 @@ mod signer;
 mod signing;
 mod statistics;
 mod tokens;
+mod webhooks;
 
 pub use crate::ground::counters::ScrubReport;
 pub use artifacts::ArtifactDeletion;
@@ -25,3 +26,4 @@ pub use retention::{Policy, StoredSize, SweepPlan, SweepReport};
 pub use signing::{KeyRow, stored_head};
 pub use statistics::EngineStats;
 pub use tokens::{TokenRow, TokenRows, add_token, remove_token, tokens};
+pub use webhooks::{DeadLetter, DisabledWebhook, WebhookRow};

@@ -178,6 +178,9 @@ pub const SIGNING_RETRY: Duration = Duration::from_secs(5);
 /// Keys that sign heads, retired ones included; one more is refused with `limit_reached`.
 pub const SIGNING_KEYS_MAX: usize = 1000;
 
+/// Dead letters of a webhook that are kept; a newer one replaces the oldest, and all are counted.
+pub const DEAD_LETTERS_KEPT: u64 = 1_000;
+
 /// Tokens of all tenants; one more is refused with `limit_reached`.
 pub const TOKENS_MAX: usize = 10_000;
 

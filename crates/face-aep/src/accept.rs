@@ -230,7 +230,7 @@ fn one_of<'a>(name: &str, word: &'a str, known: &[&str]) -> Accepted<&'a str> {
 }
 
 /// An event type, or a family of types such as `tool.*`.
-fn type_pattern(word: &str) -> Accepted<TypePattern> {
+pub fn type_pattern(word: &str) -> Accepted<TypePattern> {
     let plain = |text: &str| {
         text.bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_'))

@@ -15,9 +15,10 @@ mod project;
 mod serve;
 mod stream;
 
-pub use accept::export as read_export;
+pub use accept::{export as read_export, type_pattern};
 pub use error::Refusal;
 pub use face_state::FaceState;
+pub use project::{Prompt as ShownPrompt, single_prompt as shown_prompt};
 pub use serve::{
     DryRun, REPLAYED, check_query, encoded, identified, method_not_allowed, mount, router, status_of,
 };

@@ -212,14 +212,15 @@ fn shown_digest(kind: PromptKind, prompt: &impl Serialize) -> Option<String> {
 /// A prompt on the wire.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(crate) enum Prompt {
+pub enum Prompt {
     Approval(Box<reply::Approval>),
     Clarification(Box<reply::Clarification>),
     Handoff(Box<reply::Handoff>),
 }
 
 impl Prompt {
-    pub(crate) fn shown_digest(&self) -> Option<&str> {
+    /// The digest of what a client shows.
+    pub fn shown_digest(&self) -> Option<&str> {
         match self {
             Prompt::Approval(approval) => approval.shown_digest.as_deref(),
             Prompt::Clarification(clarification) => clarification.shown_digest.as_deref(),
@@ -237,7 +238,7 @@ pub(crate) fn listed_prompt(row: PromptRow) -> Prompt {
 }
 
 /// A prompt with the context of a handoff.
-pub(crate) fn single_prompt(row: PromptRow, packaged_context: Option<Json>) -> Prompt {
+pub fn single_prompt(row: PromptRow, packaged_context: Option<Json>) -> Prompt {
     match row {
         PromptRow::Approval(row) => Prompt::Approval(Box::new(approval(*row))),
         PromptRow::Clarification(row) => Prompt::Clarification(Box::new(clarification(*row))),

@@ -48,6 +48,8 @@ pub(crate) enum AuditKind {
     Removed,
     /// A listener tried to answer a prompt, to extend one, or to cancel a run.
     ReplyReceived,
+    /// A decision link answered a prompt.
+    DecisionLinkUsed,
 }
 
 impl AuditKind {
@@ -62,6 +64,7 @@ impl AuditKind {
             AuditKind::AccessRefused => "ext.recount.access_refused",
             AuditKind::Removed => "ext.recount.removed",
             AuditKind::ReplyReceived => "ext.recount.reply_received",
+            AuditKind::DecisionLinkUsed => "ext.recount.decision_link_used",
         }
     }
 }

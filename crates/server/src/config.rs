@@ -12,6 +12,7 @@ mod options;
 mod rooms;
 mod runs;
 mod table;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,10 @@ pub(crate) use self::rooms::{RoomAccess, Rooms};
 pub use self::runs::Runs;
 use self::runs::{ExternalSettings, Folders};
 use self::table::{DefaultContext, Values};
+#[cfg(test)]
+pub(crate) use self::webhooks::WebhookSecret;
+pub use self::webhooks::Webhooks;
+pub(crate) use self::webhooks::{Webhook, WebhookFormat};
 use crate::StartError;
 use crate::database_url::DatabaseUrl;
 use crate::redaction::Redaction;
@@ -48,6 +53,10 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// Where other servers on the same database reach this one, if that is not the bound address.
     pub node_address: Option<String>,
+    /// The URL of this server for people on other machines.
+    pub public_url: Option<String>,
+    /// Where events are sent.
+    pub webhooks: Webhooks,
     /// Whether events are kept in memory only. Not for operators: measures the cost of the disk.
     pub in_memory: bool,
     pub durability: Durability,
@@ -111,6 +120,7 @@ impl Config {
         let runs =
             runs::settle(&mut lookup, &values, file.sandbox_environment, file.models, external, &folders)?;
         let agents = agents::settle(&mut lookup, file.agents, &runs, folders.home.as_deref())?;
+        let webhooks = webhooks::settle(&mut lookup, file.webhooks, values.public_url.is_some())?;
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage(
                 "cannot determine the data folder, because HOME is not set; use --data FOLDER",
@@ -123,6 +133,8 @@ impl Config {
             store: values.store,
             node_address: values.node_address,
             tls: tls_files(values.tls_cert, values.tls_key)?,
+            public_url: values.public_url,
+            webhooks,
             in_memory: options.in_memory,
             durability: values.durability,
             accept_loss_after: options.accept_loss_after,

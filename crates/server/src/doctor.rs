@@ -104,6 +104,7 @@ impl Server {
         if let Some(pool) = tenants.agents() {
             pool.checks(&mut checks, tenants.default_engine().world()).await;
         }
+        self.sources.webhooks.checks(&mut checks, tenants).await;
         if in_folder {
             folder::leftovers(&mut checks, stores.data());
         }

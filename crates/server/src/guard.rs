@@ -2,7 +2,8 @@
 //!
 //! A page of another site can make a browser send requests here. So `Origin`, when present, must be that of this server
 //! or allowed by name. Where a client needs no token, `Host` must be a loopback name, which also stops foreign names
-//! that resolve to this machine. Health checks are exempt.
+//! that resolve to this machine. Health checks are exempt, and so are decision links, which are checked by themselves: browsers
+//! send their form without an origin.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,12 +17,12 @@ use recount_face_aep::Refusal;
 
 use crate::access::{Gate, without_ticket};
 use crate::peer::{ArrivedAt, Encrypted, Peer};
-use crate::{audit, limits, web};
+use crate::{audit, decide, limits, web};
 
 /// Refuses requests that are not allowed, and identifies the client of the others.
 pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    if matches!(path, "/healthz" | "/readyz") {
+    if matches!(path, "/healthz" | "/readyz") || decide::is_link(path) {
         return next.run(request).await;
     }
     let rules = OriginRules {

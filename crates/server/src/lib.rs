@@ -15,6 +15,7 @@ mod connection;
 mod connection_limits;
 pub mod contract;
 mod database_url;
+mod decide;
 pub mod doctor;
 mod encryption;
 mod error;
@@ -55,12 +56,13 @@ pub mod nodes {
     pub use crate::stores::survey;
 }
 mod web;
+mod webhooks;
 
 /// Futures are boxed so that their bodies are compiled here, once (`docs/decisions/0085`).
 pub(crate) use async_recursion::async_recursion as boxed;
 
 pub use agents::default_system_prompt;
-pub use config::{Aaep, Aap, Agents, Config, Options, Runs};
+pub use config::{Aaep, Aap, Agents, Config, Options, Runs, Webhooks};
 pub use database_url::DatabaseUrl;
 pub use error::StartError;
 pub use files::Files;

@@ -217,3 +217,62 @@ pub const CONFORMANCE_TOOL_WAIT: Duration = Duration::from_millis(200);
 
 /// Artifacts that `artifacts.task_count` may allow a task; a larger setting is refused at the start.
 pub const ARTIFACTS_OF_A_TASK_MAX: usize = 1_000_000;
+
+/// Webhooks that can be configured; more are refused as configuration.
+pub const WEBHOOKS_MAX: usize = 32;
+
+/// Characters of the name of a webhook or of its approver; a longer one is refused as configuration.
+pub const WEBHOOK_NAME_CHARS_MAX: usize = 64;
+
+/// Bytes of the secret of a webhook, decoded: the range of the Standard Webhooks specification. Others are refused as
+/// configuration.
+pub const WEBHOOK_SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// How long a delivery may take until the status of the response is known; then it has failed.
+pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long the connection to a receiver may take; then the delivery has failed.
+pub const WEBHOOK_CONNECT: Duration = Duration::from_secs(10);
+
+/// The pause after the first failed delivery; it doubles with each further one.
+pub const WEBHOOK_RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// The longest pause between two deliveries, also where the receiver requests a longer one.
+pub const WEBHOOK_RETRY_MAX: Duration = Duration::from_secs(600);
+
+/// How old an event may be when a delivery fails; an older one is given up and becomes a dead letter.
+pub const WEBHOOK_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How often an event is sent to a receiver that calls it invalid; then it becomes a dead letter, so that it does not hold
+/// up those after it.
+pub const WEBHOOK_INVALID_ATTEMPTS: u32 = 3;
+
+/// Bytes of the envelope in a message; a larger one is omitted, and its size is given.
+pub const WEBHOOK_EVENT_BYTES_MAX: usize = 256 << 10;
+
+/// Events that a webhook passes over before its progress is stored, if it delivers none of them.
+pub const WEBHOOK_CURSOR_EVERY: u64 = 1_000;
+
+/// The pause before a webhook continues after a fault of the store, and before it looks for its tenant again.
+pub const WEBHOOK_RESTART: Duration = Duration::from_secs(5);
+
+/// Characters of one line of a chat message; a longer one is cut.
+pub const CHAT_LINE_CHARS_MAX: usize = 200;
+
+/// Dead letters of a webhook that a health check names; the rest are counted.
+pub const DEAD_LETTERS_NAMED_MAX: u64 = 5;
+
+/// How long a decision link is valid for a prompt without a deadline; an earlier deadline of the prompt ends it, too.
+pub const DECISION_LINK_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Bytes of the token of a decision link; a longer one is invalid.
+pub const DECISION_TOKEN_BYTES_MAX: usize = 2_048;
+
+/// Bytes of the form of a decision; a larger one is refused.
+pub const DECISION_FORM_BYTES_MAX: usize = 64 << 10;
+
+/// Characters of the comment or the answer in the form; the form is refused beyond it.
+pub const DECISION_TEXT_CHARS_MAX: usize = 4_000;
+
+/// Bytes of a preview that the page of a decision shows; a larger one cannot be approved there.
+pub const DECISION_PREVIEW_BYTES_MAX: u64 = 1 << 20;

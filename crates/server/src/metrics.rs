@@ -22,6 +22,7 @@ use self::text::{Kind, MetricsPage, Scale};
 use crate::connection_limits::ConnectionLimits;
 use crate::stores::Stores;
 use crate::tenants::Tenants;
+use crate::webhooks::WebhookService;
 
 /// The sources of the figures.
 #[derive(Clone)]
@@ -32,6 +33,7 @@ pub(crate) struct Sources {
     pub(crate) turns: recount_face_aap::FaceState,
     pub(crate) listeners: recount_face_aaep::FaceState,
     pub(crate) requests: Arc<Requests>,
+    pub(crate) webhooks: Arc<WebhookService>,
     pub(crate) started: Instant,
     pub(crate) started_ms: u64,
 }
@@ -89,6 +91,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     }
     places(&mut page, sources);
     listeners(&mut page, sources);
+    webhooks(&mut page, sources);
     sources.requests.write_to(&mut page);
     process::write_to(&mut page, sources.started_ms);
     page.finish()
@@ -234,6 +237,47 @@ fn listeners(page: &mut MetricsPage, sources: &Sources) {
     ];
     for (outcome, count) in outcomes {
         page.sample("_total", &[("outcome", outcome)], count as f64);
+    }
+}
+
+/// Webhooks by their configured names.
+fn webhooks(page: &mut MetricsPage, sources: &Sources) {
+    let statuses = sources.webhooks.statuses();
+    if statuses.is_empty() {
+        return;
+    }
+    let now_ms = sources.tenants.default_engine().world().clock.now_ms();
+    let states: Vec<_> = statuses.iter().map(|status| (&*status.webhook.name, status.state())).collect();
+    page.family(
+        "recount_webhook_events",
+        Kind::Counter,
+        None,
+        "Events of a webhook since it was configured: delivered, or given up.",
+    );
+    for (name, state) in &states {
+        let outcomes = [("delivered", state.row.delivered), ("given_up", state.row.given_up)];
+        for (outcome, count) in outcomes {
+            page.sample("_total", &[("webhook", name), ("outcome", outcome)], count as f64);
+        }
+    }
+    page.family(
+        "recount_webhook_failing_seconds",
+        Kind::Gauge,
+        Some("seconds"),
+        "Time since the deliveries of a webhook fail; 0 if they succeed.",
+    );
+    for (name, state) in &states {
+        let failing = state.failing.as_ref().map_or(0, |failing| now_ms.saturating_sub(failing.since_ms));
+        page.sample("", &[("webhook", name)], failing as f64 / 1_000.0);
+    }
+    page.family(
+        "recount_webhook_disabled",
+        Kind::Gauge,
+        None,
+        "Whether the receiver of a webhook ended the deliveries with status 410: 1 or 0.",
+    );
+    for (name, state) in &states {
+        page.sample("", &[("webhook", name)], f64::from(u8::from(state.row.disabled.is_some())));
     }
 }
 

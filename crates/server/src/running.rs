@@ -21,17 +21,19 @@ use crate::access::{Access, ActiveTokens, Gate};
 use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::boxed;
-use crate::config::{Aaep, Aap, RoomAccess};
+use crate::config::{Aaep, Aap, RoomAccess, Webhooks};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
+use crate::decide::{DecisionLinks, Decisions};
 use crate::encryption::Encryption;
 use crate::forwarding::{ForwardAcceptor, NodeKey};
 use crate::metrics::{Requests, Sources};
 use crate::stores::Stores;
 use crate::tenants::Tenants;
 use crate::tls::ServerTls;
+use crate::webhooks::WebhookService;
 use crate::{
-    Files, StartError, applications, audit, backup, contract, doctor, guard, health, limits, listen,
+    Files, StartError, applications, audit, backup, contract, decide, doctor, guard, health, limits, listen,
     listeners, metrics, removals, signing_keys, tokens, web,
 };
 
@@ -44,6 +46,9 @@ pub(crate) struct ServerSettings {
     pub(crate) profiles: Arc<Profiles>,
     /// Encrypts connections, if they are to be encrypted.
     pub(crate) tls: Option<ServerTls>,
+    /// Where events are sent, and the URL of links in messages.
+    pub(crate) webhooks: Webhooks,
+    pub(crate) public_url: Option<String>,
     /// Each configured value with its source, for the audit trail.
     pub(crate) settings: serde_json::Value,
 }
@@ -55,6 +60,8 @@ pub struct Running {
     /// The engine of the default tenant.
     pub engine: Engine,
     pub(crate) gate: Gate,
+    #[cfg(test)]
+    pub(crate) webhooks: Arc<WebhookService>,
 }
 
 /// Bound addresses of a server that accepts no connection yet.
@@ -147,7 +154,7 @@ impl Running {
             );
             tenants.record_dropped_ends().await;
         }
-        let ServerSettings { access, aap, aaep, profiles, tls, settings: _ } = entry;
+        let ServerSettings { access, aap, aaep, profiles, tls, webhooks, public_url, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, tokens, &world);
         let is_in_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
         if !address.ip().to_canonical().is_loopback() && gate.tokens.is_empty() {
@@ -159,7 +166,10 @@ impl Running {
         }
         let connections = ConnectionLimits::new(Files::now().connections_max());
         let full = full(connections.places_max(), &engine);
+        let links = key.as_ref().zip(public_url).map(|(key, url)| DecisionLinks::new(key, &url));
+        let service = WebhookService::start(&webhooks, &gate.tenants, links.as_ref(), &world);
         let sources = Sources {
+            webhooks: service.clone(),
             tenants: gate.tenants.clone(),
             connections: connections.clone(),
             places: FaceState::new(recount_face_aep::limits::STREAMS_MAX),
@@ -170,7 +180,9 @@ impl Running {
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let router = router(sources, stores, &gate, aaep.rooms.access);
+        let tenants = gate.tenants.clone();
+        let decisions = links.map(|links| Decisions { links, webhooks, tenants });
+        let router = router(sources, stores, &gate, aaep.rooms.access, decisions);
         let forwards = key.filter(|_| is_in_database).map(|key| {
             let (key, entropy) = (NodeKey::derive(&key), world.entropy.clone());
             Arc::new(ForwardAcceptor { key, entropy, allows_anonymous: gate.allows_anonymous() })
@@ -191,7 +203,15 @@ impl Running {
         let encryption = tls.map(|tls| Encryption::new(tls, &world, engine.write().redactor()));
         let context = ServerContext { router, connections, world: world.clone(), encryption, forwards };
         bound.push((listener, context));
-        Ok((Running { address, room_address, engine, gate }, Listeners { bound, full, world }))
+        let running = Running {
+            address,
+            room_address,
+            engine,
+            gate,
+            #[cfg(test)]
+            webhooks: service,
+        };
+        Ok((running, Listeners { bound, full, world }))
     }
 
     /// Stops accepting, ends streams, lets writers finish, and closes the store.
@@ -233,7 +253,13 @@ async fn bind_for(setting: &str, bind: SocketAddr) -> Result<TcpListener, StartE
     bound.map_err(|why| StartError::failed(format!("cannot bind {bind}: {why}; choose another {setting}")))
 }
 
-fn router(sources: Sources, stores: Option<Stores>, gate: &Gate, rooms: RoomAccess) -> Router {
+fn router(
+    sources: Sources,
+    stores: Option<Stores>,
+    gate: &Gate,
+    rooms: RoomAccess,
+    decisions: Option<Decisions>,
+) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let refusal_state = (gate.aap.clone(), engine.write().redactor().clone());
     let native = recount_face_aep::router(sources.places.clone());
@@ -241,11 +267,12 @@ fn router(sources: Sources, stores: Option<Stores>, gate: &Gate, rooms: RoomAcce
     let watched = native.clone().layer(middleware::from_fn_with_state(gate.clone(), removals::watch));
     let in_process =
         recount_face_aep::identified(watched, engine.world().clone(), engine.write().redactor().clone());
-    let router = native.clone().nest(audit::PREFIX, native).merge(web::router()).merge(server_router(
-        &sources,
-        stores.as_ref(),
-        gate,
-    ));
+    let router = native
+        .clone()
+        .nest(audit::PREFIX, native)
+        .merge(web::router())
+        .merge(decide::router(decisions))
+        .merge(server_router(&sources, stores.as_ref(), gate));
     let router = applications::mount(router, &gate.aap, sources.turns.clone())
         .merge(recount_face_aaep::router(sources.listeners.clone()))
         .merge(recount_face_hooks::router(recount_face_hooks::FaceState::default()))

@@ -159,7 +159,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
 
 /// Resumes unfinished runs and accepts connections. The agents come first: no client may see a server that refuses own
 /// runs because it has just started.
-async fn begin(
+pub(crate) async fn begin(
     running: &Running,
     listeners: Listeners,
     pool: Arc<AgentPool>,
@@ -183,7 +183,8 @@ fn known_secrets(config: &Config, registry: &Registry) -> Vec<Secret> {
     let runs = &config.runs;
     let of_runs = [runs.mcp.secrets().to_vec(), runs.hooks.secrets().to_vec(), runs.web.secrets()].concat();
     let of_database = config.store.iter().flat_map(DatabaseUrl::passwords).map(Secret::new).collect();
-    [registry.secrets.clone(), config.agents.secrets(), of_runs, of_database].concat()
+    [registry.secrets.clone(), config.agents.secrets(), of_runs, of_database, config.webhooks.secrets()]
+        .concat()
 }
 
 /// A server that runs within another program.
@@ -306,7 +307,7 @@ fn resumed_runs_line(unfinished: &[Unfinished]) -> Option<String> {
 /// Assembles everything that is configured. No connection is accepted and no agent executes runs yet. `standby`: a server whose
 /// database is owned by another one waits until this signal comes; without it, that is an error.
 #[boxed]
-async fn assemble(
+pub(crate) async fn assemble(
     config: &Config,
     world: World,
     registry: Registry,
@@ -484,6 +485,8 @@ async fn assemble_on(
         aaep: config.aaep,
         profiles: pool.profiles().clone(),
         tls,
+        webhooks: config.webhooks.clone(),
+        public_url: config.public_url.clone(),
         settings,
     };
     let (running, listeners) = Running::on(listener, store, world, Some(stores), entry, redactor).await?;
@@ -564,7 +567,7 @@ fn report_limits(files: Files) {
 /// The signals that stop a server. From the first call on they no longer end the process, so one that comes between two calls
 /// is kept for the next.
 #[derive(Default)]
-struct StopSignal(Option<[tokio::signal::unix::Signal; 2]>);
+pub(crate) struct StopSignal(Option<[tokio::signal::unix::Signal; 2]>);
 
 impl StopSignal {
     async fn received(&mut self) -> Result<(), StartError> {

@@ -98,6 +98,7 @@ const CRATES: &[CrateEdges] = &[
             "face-hooks",
             "face-mcp",
             "aaep-scenarios",
+            "command-line",
         ],
         never: &[],
     },

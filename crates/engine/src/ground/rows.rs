@@ -197,6 +197,12 @@ pub(crate) const SIGNING: &str = "record.signing";
 /// The key of the only row of [`SIGNING`].
 pub(crate) const SIGNING_PROGRESS: &str = "progress";
 
+/// Record: up to where a webhook has delivered events. Key: name of the webhook.
+pub(crate) const WEBHOOKS: &str = "record.webhooks";
+
+/// Record: an event that a webhook gave up. Key: name of the webhook / slot of a ring.
+pub(crate) const WEBHOOK_DEAD_LETTERS: &str = "record.webhook_dead_letters";
+
 /// The key of a private signing key in [`SEALED`].
 pub(crate) fn signing_seed(key_id: &str) -> String {
     format!("signing/{key_id}")
@@ -263,6 +269,8 @@ pub const SPACES: &[&str] = &[
     SIGNED_HEADS,
     SIGNING_KEYS,
     SIGNING,
+    WEBHOOKS,
+    WEBHOOK_DEAD_LETTERS,
 ];
 
 /// All folds.

@@ -23,7 +23,8 @@ pub enum TypePattern {
 }
 
 impl TypePattern {
-    fn takes(&self, type_name: &str) -> bool {
+    /// Whether a type matches.
+    pub fn takes(&self, type_name: &str) -> bool {
         match self {
             TypePattern::Exactly(name) => name == type_name,
             TypePattern::Below(prefix) => type_name.starts_with(prefix.as_str()),

@@ -9,8 +9,19 @@ use crate::limits::BASE_PATHS_MAX;
 pub(super) const BASE_PATH_DEFAULT: &str = "/aap";
 
 /// First path segments that are used or reserved by other routes.
-const TAKEN: [&str; 10] =
-    ["v1", "hecate", "aaep", ".well-known", "healthz", "readyz", "metrics", "openapi.json", "docs", "speech"];
+const TAKEN: [&str; 11] = [
+    "v1",
+    "hecate",
+    "aaep",
+    ".well-known",
+    "healthz",
+    "readyz",
+    "metrics",
+    "openapi.json",
+    "docs",
+    "speech",
+    "decide",
+];
 
 /// The checked settings of the face.
 #[derive(Debug, Clone, PartialEq, Eq)]

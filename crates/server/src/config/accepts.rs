@@ -69,6 +69,22 @@ pub(super) fn host_or_auto(text: &str) -> Result<Option<String>, String> {
     }
 }
 
+/// The URL of this server for other machines, without a slash at the end.
+pub(super) fn public_url(text: &str) -> Result<Option<String>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let url = text.trim_end_matches('/');
+    let accepted = "none, or a URL such as https://recount.example";
+    let uri: http::Uri = url.parse().map_err(|_| accepted.to_owned())?;
+    let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+    let is_host = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+    match is_web && is_host && uri.query().is_none() && !url.contains(['#', ',']) {
+        true => Ok(Some(url.to_owned())),
+        false => Err(accepted.to_owned()),
+    }
+}
+
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {
     match DatabaseUrl::parse(text) {
         Some(_) => Err("a folder; --store names a database".to_owned()),

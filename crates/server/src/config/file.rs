@@ -17,6 +17,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use super::agents::{AGENT_KEYS, AgentSection};
 use super::table::{Row, SettingKind, rows};
 use super::user_folder;
+use super::webhooks::{WEBHOOK_KEYS, WebhookSection};
 use crate::StartError;
 use crate::settings::Environment;
 
@@ -32,10 +33,12 @@ pub(super) struct File {
     pub(super) web_hosts: BTreeMap<String, HostSettings>,
     pub(super) web_search: Option<SearchSettings>,
     pub(super) agents: Option<BTreeMap<String, AgentSection>>,
+    pub(super) webhooks: BTreeMap<String, WebhookSection>,
 }
 
 /// Keys of structures, which are not in the table.
-const STRUCTURES: [&str; 7] = ["agents", "models", "environment", "mcp", "hooks", "hosts", "search"];
+const STRUCTURES: [&str; 8] =
+    ["agents", "models", "environment", "mcp", "hooks", "hosts", "search", "webhooks"];
 
 /// Keys below `[models]`: `docs/models.md`.
 const MODEL_KEYS: [&str; 22] = [
@@ -151,7 +154,8 @@ fn nearest(key: &str) -> Option<&'static str> {
             .chain(MCP_KEYS)
             .chain(HOOK_KEYS)
             .chain(SEARCH_KEYS)
-            .chain(AGENT_KEYS),
+            .chain(AGENT_KEYS)
+            .chain(WEBHOOK_KEYS),
     )
 }
 
@@ -183,7 +187,7 @@ impl<'a> Section<'a> {
     fn unknown(&self, key: &str) -> String {
         let mut known: Vec<&str> = self.settings().map(|(name, _)| name).chain(self.sections()).collect();
         match self.name {
-            "" => known.extend(["agents", "hooks", "mcp"]),
+            "" => known.extend(["agents", "hooks", "mcp", "webhooks"]),
             "sandbox" => known.push("environment"),
             "web" => known.extend(["hosts", "search"]),
             _ => {}
@@ -215,6 +219,7 @@ impl<'de> Visitor<'de> for Section<'_> {
                 ("", "hooks") => self.file.hooks = map.next_value()?,
                 ("", "mcp") => self.file.mcp = map.next_value()?,
                 ("", "models") => self.file.models = map.next_value()?,
+                ("", "webhooks") => self.file.webhooks = map.next_value()?,
                 ("web", "hosts") => self.file.web_hosts = map.next_value()?,
                 ("web", "search") => self.file.web_search = Some(map.next_value()?),
                 ("sandbox", "environment") => self.file.sandbox_environment = map.next_value()?,

@@ -1,0 +1,160 @@
+//! Sends events to the configured webhooks: each follows the feed of its tenant from a stored cursor.
+//!
+//! The log is the queue, so a slow receiver costs no memory and delays no append. An event is sent at least once, in order,
+//! and is given up only visibly. Start at [`WebhookService::start`]; `follower.rs` has the loop. It must not know how a
+//! decision is made: messages only have the link.
+
+mod delivery;
+mod follower;
+mod message;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use recount_api::admin::Check;
+use recount_engine::WebhookRow;
+use recount_event::time;
+use recount_world::{Kind, World};
+
+use self::follower::Follower;
+use crate::config::{Webhook, Webhooks};
+use crate::decide::DecisionLinks;
+use crate::limits;
+use crate::tenants::Tenants;
+
+/// The configured webhooks and their states.
+#[derive(Default)]
+pub(crate) struct WebhookService {
+    statuses: Vec<Arc<WebhookStatus>>,
+}
+
+/// A webhook and its state, for the health check and the metrics.
+pub(crate) struct WebhookStatus {
+    pub(crate) webhook: Arc<Webhook>,
+    state: Mutex<WebhookState>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct WebhookState {
+    pub(crate) row: WebhookRow,
+    /// Whether the stored progress was read.
+    is_loaded: bool,
+    pub(crate) failing: Option<Failing>,
+}
+
+/// Deliveries that fail now.
+#[derive(Clone)]
+pub(crate) struct Failing {
+    pub(crate) since_ms: u64,
+    attempts: u32,
+    reason: String,
+}
+
+impl WebhookStatus {
+    pub(crate) fn state(&self) -> WebhookState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn saved(&self, row: &WebhookRow) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.row = row.clone();
+        state.is_loaded = true;
+    }
+
+    fn succeeded(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).failing = None;
+    }
+
+    /// Counts a failed delivery; returns how many failed in a row.
+    fn failed(&self, reason: &str, now_ms: u64) -> u32 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let failing =
+            state.failing.get_or_insert(Failing { since_ms: now_ms, attempts: 0, reason: String::new() });
+        failing.attempts += 1;
+        reason.clone_into(&mut failing.reason);
+        failing.attempts
+    }
+}
+
+impl WebhookService {
+    /// Starts a task for each webhook.
+    pub(crate) fn start(
+        webhooks: &Webhooks,
+        tenants: &Arc<Tenants>,
+        links: Option<&DecisionLinks>,
+        world: &World,
+    ) -> Arc<Self> {
+        let statuses = webhooks
+            .0
+            .iter()
+            .map(|webhook| Arc::new(WebhookStatus { webhook: webhook.clone(), state: Mutex::default() }));
+        let statuses: Vec<_> = statuses.collect();
+        for status in &statuses {
+            let follower = Follower {
+                status: status.clone(),
+                tenants: tenants.clone(),
+                links: links.cloned(),
+                world: world.clone(),
+            };
+            world.tasks.spawn_until_shutdown(Kind::Service, Box::pin(follower.run()));
+        }
+        Arc::new(WebhookService { statuses })
+    }
+
+    pub(crate) fn statuses(&self) -> &[Arc<WebhookStatus>] {
+        &self.statuses
+    }
+
+    /// Adds what operators should know of each webhook.
+    pub(crate) async fn checks(&self, checks: &mut Vec<Check>, tenants: &Tenants) {
+        for status in &self.statuses {
+            let webhook = &status.webhook;
+            let name = format!("webhook {}", webhook.name);
+            let WebhookState { row, is_loaded, failing } = status.state();
+            let Some(engine) = tenants.engine(&webhook.tenant) else {
+                let value = format!("the tenant {} does not exist yet", webhook.tenant);
+                checks.push(Check::note(
+                    &name,
+                    value,
+                    "create a token of this tenant, or correct the setting",
+                ));
+                continue;
+            };
+            if let Some(disabled) = &row.disabled {
+                let value = format!("disabled since {}: the receiver returned 410 (gone)", disabled.at);
+                checks.push(Check::problem(&name, value, "set another URL, or remove the webhook"));
+            }
+            if let Some(Failing { since_ms, attempts, reason }) = &failing {
+                let since = time::format_ms(*since_ms);
+                let value = format!("{attempts} deliveries failed since {since}: {reason}");
+                let advice = "check the receiver; the event is sent again, until it is a day old";
+                checks.push(Check::problem(&name, value, advice));
+            }
+            if row.given_up > 0 {
+                let newest = engine.admin().dead_letters(&webhook.name, limits::DEAD_LETTERS_NAMED_MAX).await;
+                let newest = newest.unwrap_or_default();
+                let named = newest.iter().map(|dead| {
+                    format!("{} of {} at {} ({})", dead.type_name, dead.run_id, dead.occurred_at, dead.reason)
+                });
+                let named: Vec<String> = named.collect();
+                let value =
+                    format!("{} events were given up; the newest: {}", row.given_up, named.join("; "));
+                checks.push(Check::note(&name, value, "the events are in the log; read them there"));
+            }
+            if !is_loaded && failing.is_none() {
+                checks.push(Check::note(&name, "its progress is not read yet", "try again shortly"));
+                continue;
+            }
+            let is_well = row.disabled.is_none() && failing.is_none();
+            if is_well {
+                let last = engine.read().last_position().await.unwrap_or(row.cursor);
+                let (delivered, cursor) = (row.delivered, row.cursor);
+                let value =
+                    format!("{delivered} events delivered; progress stored at position {cursor} of {last}");
+                checks.push(Check::fine(&name, value));
+            }
+        }
+    }
+}

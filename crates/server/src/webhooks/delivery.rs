@@ -1,0 +1,180 @@
+//! Sends one message and judges the response. Redirects are not followed, and no error names the URL: it may be a secret.
+//!
+//! Start at [`Sender::send`] and [`judge`]. It must not know events.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use recount_world::{Kind, World};
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+
+use super::message::Rendered;
+use super::signature::sign;
+use crate::config::Webhook;
+use crate::limits;
+
+/// The result of one delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Sent {
+    Status { code: u16, retry_after: Option<Duration> },
+    Failed(String),
+}
+
+/// What follows from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Delivered,
+    /// The receiver wants no more events.
+    Disable,
+    GiveUp(String),
+    Retry(String),
+}
+
+/// The client of one webhook.
+pub(super) struct Sender {
+    client: reqwest::Client,
+    url: reqwest::Url,
+}
+
+impl Sender {
+    pub(super) async fn new(webhook: &Webhook, world: &World) -> Result<Self, String> {
+        let url: reqwest::Url =
+            webhook.url.reveal().parse().map_err(|_| "the URL is not valid".to_owned())?;
+        let is_secure = url.scheme() == "https";
+        // Building the client reads the certificates of the system.
+        let built = world.tasks.block(Kind::Service, move || client(is_secure)).await;
+        let client = built.map_err(|_| "the client cannot be built".to_owned())??;
+        Ok(Sender { client, url })
+    }
+
+    pub(super) async fn send(&self, webhook: &Webhook, id: &str, now_ms: u64, message: Rendered) -> Sent {
+        let timestamp = now_ms / 1_000;
+        let mut request = self
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE, message.content_type)
+            .header("webhook-id", id)
+            .header("webhook-timestamp", timestamp);
+        if let Some(secret) = &webhook.secret {
+            request = request.header("webhook-signature", sign(&secret.key, id, timestamp, &message.body));
+        }
+        for (name, value) in message.headers {
+            request = request.header(name, value);
+        }
+        match request.body(message.body).send().await {
+            Ok(response) => {
+                let seconds =
+                    response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+                Sent::Status {
+                    code: response.status().as_u16(),
+                    retry_after: seconds.map(Duration::from_secs),
+                }
+            }
+            Err(why) => Sent::Failed(reason(why)),
+        }
+    }
+}
+
+fn client(is_secure: bool) -> Result<reqwest::Client, String> {
+    // The process chooses the TLS crypto provider once; an earlier choice is kept.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let mut client = reqwest::Client::builder()
+        .user_agent(concat!("recount/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .http1_only()
+        .connect_timeout(limits::WEBHOOK_CONNECT)
+        .timeout(limits::WEBHOOK_TIMEOUT)
+        .pool_max_idle_per_host(1);
+    if !is_secure {
+        // Without TLS no certificates are read, so a machine without certificates works too.
+        client = client.tls_certs_only([]);
+    }
+    client.build().map_err(reason)
+}
+
+/// The innermost cause, without the URL.
+fn reason(why: reqwest::Error) -> String {
+    if why.is_timeout() {
+        return format!("no response within {} s", limits::WEBHOOK_TIMEOUT.as_secs());
+    }
+    let why = why.without_url();
+    let mut cause = why.source();
+    let mut text = why.to_string();
+    while let Some(inner) = cause {
+        text = inner.to_string();
+        cause = inner.source();
+    }
+    text
+}
+
+/// Judges a delivery after this many attempts, for an event of this age.
+pub(super) fn judge(sent: &Sent, attempts: u32, age: Duration) -> Verdict {
+    let reason = match sent {
+        Sent::Status { code: 200..=299, .. } => return Verdict::Delivered,
+        Sent::Status { code: 410, .. } => return Verdict::Disable,
+        Sent::Status { code: code @ 300..=399, .. } => {
+            format!("the receiver returned {code}; redirects are not followed")
+        }
+        Sent::Status { code, .. } => format!("the receiver returned {code}"),
+        Sent::Failed(reason) => reason.clone(),
+    };
+    let is_invalid = matches!(sent, Sent::Status { code: 400 | 413 | 415 | 422, .. });
+    let is_refused = is_invalid && attempts >= limits::WEBHOOK_INVALID_ATTEMPTS;
+    match is_refused || age > limits::WEBHOOK_AGE_MAX {
+        true => Verdict::GiveUp(reason),
+        false => Verdict::Retry(reason),
+    }
+}
+
+/// The pause after this many failed deliveries in a row.
+pub(super) fn pause(failures: u32, sent: &Sent) -> Duration {
+    let doubled = limits::WEBHOOK_RETRY_FIRST * 2_u32.pow(failures.saturating_sub(1).min(16));
+    let requested = match sent {
+        Sent::Status { retry_after, .. } => retry_after.unwrap_or_default(),
+        Sent::Failed(_) => Duration::ZERO,
+    };
+    doubled.max(requested).min(limits::WEBHOOK_RETRY_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16) -> Sent {
+        Sent::Status { code, retry_after: None }
+    }
+
+    #[test]
+    fn an_event_is_delivered_retried_or_given_up() {
+        let (young, old) = (Duration::from_secs(60), limits::WEBHOOK_AGE_MAX + Duration::from_secs(1));
+        let returned = |code: u16| format!("the receiver returned {code}");
+        let down = || Sent::Failed("connection refused".to_owned());
+        for (sent, attempts, age, verdict) in [
+            (status(200), 1, young, Verdict::Delivered),
+            (status(204), 9, old, Verdict::Delivered),
+            (status(410), 1, young, Verdict::Disable),
+            (status(500), 40, young, Verdict::Retry(returned(500))),
+            (status(404), 40, young, Verdict::Retry(returned(404))),
+            (status(429), 40, young, Verdict::Retry(returned(429))),
+            (status(503), 1, old, Verdict::GiveUp(returned(503))),
+            (status(400), 2, young, Verdict::Retry(returned(400))),
+            (status(400), 3, young, Verdict::GiveUp(returned(400))),
+            (status(302), 1, young, Verdict::Retry(returned(302) + "; redirects are not followed")),
+            (down(), 40, young, Verdict::Retry("connection refused".to_owned())),
+            (down(), 1, old, Verdict::GiveUp("connection refused".to_owned())),
+        ] {
+            assert_eq!(judge(&sent, attempts, age), verdict, "{sent:?} {attempts}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_and_are_bounded() {
+        let pauses: Vec<u64> = (1..=12).map(|failures| pause(failures, &status(500)).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+        let requested = |seconds| Sent::Status { code: 429, retry_after: Some(Duration::from_secs(seconds)) };
+        assert_eq!(pause(1, &requested(30)).as_secs(), 30);
+        assert_eq!(pause(1, &requested(u64::MAX)), limits::WEBHOOK_RETRY_MAX);
+        assert_eq!(pause(u32::MAX, &Sent::Failed(String::new())), limits::WEBHOOK_RETRY_MAX);
+    }
+}
