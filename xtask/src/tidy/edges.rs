@@ -64,6 +64,7 @@ const CRATES: &[CrateEdges] = &[
         uses: &["engine", "run", "event", "record", "transport", "world"],
         never: &[],
     },
+    CrateEdges { folder: "otel", uses: &["engine", "event", "world"], never: &["axum", "rusqlite"] },
     CrateEdges { folder: "narrate", uses: &["aaep", "aaep-client", "world"], never: &["axum", "reqwest"] },
     CrateEdges {
         folder: "aaep-kit",
@@ -93,6 +94,7 @@ const CRATES: &[CrateEdges] = &[
             "face-aap",
             "face-aaep",
             "face-hooks",
+            "otel",
             "aaep-scenarios",
         ],
         never: &[],

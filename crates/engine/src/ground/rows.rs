@@ -185,6 +185,9 @@ pub(crate) const RUN_ALLOWANCES: &str = "record.run_allowances";
 /// Record: the session that records another program's session. Key: tenant / digest of its name.
 pub(crate) const RECORDED_SESSIONS: &str = "record.recorded_sessions";
 
+/// Record: how far an export of the log is, as a position. Key: the name of the export.
+pub(crate) const CURSORS: &str = "record.cursors";
+
 /// Record: a probe row, written and deleted to check for space.
 pub(crate) const PROBE: &str = "record.probe";
 
@@ -241,6 +244,7 @@ pub const SPACES: &[&str] = &[
     ALLOWANCES_HELD,
     RUN_ALLOWANCES,
     RECORDED_SESSIONS,
+    CURSORS,
     PROBE,
     IMPORTED,
 ];
