@@ -335,7 +335,8 @@ impl Follower {
 
     /// Sends the batch, for as long as it takes. A batch that is dropped in between is sent again.
     async fn send_batch(&mut self) {
-        let mut rest = vec![0..self.batch.len()];
+        let whole = 0..self.batch.len();
+        let mut rest = vec![whole];
         let mut wait = limits::RETRY_WAIT;
         while let Some(range) = rest.pop().filter(|range| !range.is_empty()) {
             let reply = self.sender.send(&self.batch.request(range.clone())).await;
@@ -359,7 +360,8 @@ impl Follower {
             };
             self.failed(&why);
             rest.push(range);
-            tokio::time::sleep(demanded.unwrap_or_else(|| self.spread(wait))).await;
+            // An endpoint that demands no pause gets one, so that a broken one is not flooded.
+            tokio::time::sleep(demanded.unwrap_or_default().max(self.spread(wait))).await;
             wait = (wait * 2).min(limits::RETRY_WAIT_MAX);
         }
         self.counters.runs.fetch_add(std::mem::take(&mut self.runs), Ordering::Relaxed);

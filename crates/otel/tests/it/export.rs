@@ -211,6 +211,22 @@ async fn spans_that_an_endpoint_takes_but_rejects_are_counted() {
 }
 
 #[tokio::test]
+async fn a_recorded_run_names_its_source() {
+    let (receiver, mut scene) = (Receiver::start().await, Scene::new().await);
+    scene.export(settings(&receiver.url())).await;
+    let run = scene.start().await;
+    let source = r#"{"source":"claude-code-hooks","version":"2.1.330","shows":["text"]}"#;
+    scene
+        .report(run, 0, &[("run.started", "{}".into()), ("ext.recount.source", source.into()), ending()])
+        .await;
+    until("the run arrives", || receiver.spans().len() == 1).await;
+    let span = &receiver.spans()[0];
+    assert_eq!(text(span, "recount.source").as_deref(), Some("claude-code-hooks"));
+    assert_eq!(text(span, "recount.source.version").as_deref(), Some("2.1.330"));
+    scene.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_long_run_is_sent_in_parts() {
     let (receiver, mut scene) = (Receiver::start().await, Scene::new().await);
     scene.export(settings(&receiver.url())).await;
