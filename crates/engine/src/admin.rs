@@ -2,6 +2,7 @@
 //! `admin` may depend on it.
 
 mod artifacts;
+mod cursors;
 mod erase;
 pub(crate) mod handle;
 mod health;

@@ -9,6 +9,7 @@ mod access;
 mod agents;
 mod file;
 mod options;
+mod otel;
 mod rooms;
 mod runs;
 mod table;
@@ -27,6 +28,7 @@ pub use self::access::Access;
 pub use self::agents::Agents;
 pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
+pub(crate) use self::otel::TraceExport;
 pub(crate) use self::rooms::{RoomAccess, Rooms};
 pub use self::runs::Runs;
 use self::runs::{ExternalSettings, Folders};
@@ -81,6 +83,8 @@ pub struct Config {
     pub aap: Aap,
     /// The face for accessibility tools.
     pub aaep: Aaep,
+    /// Where traces are exported; `None`: nowhere.
+    pub(crate) otel: Option<TraceExport>,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
     /// The settings as given, each with its source.
@@ -127,6 +131,7 @@ impl Config {
             ));
         }
         check_database(values.store.as_ref(), &options)?;
+        let otel = otel::settle(&values);
         Ok(Config {
             bind: values.bind,
             data: values.data,
@@ -173,6 +178,7 @@ impl Config {
                     announces_sessions: options.suite_compat,
                 },
             },
+            otel,
             log: values.log,
             log_format: values.log_format,
             settings: lookup.settings(),

@@ -4,6 +4,7 @@
 //! database. A new check is a new function that adds to the list.
 
 mod database;
+mod export;
 mod folder;
 
 use std::sync::Arc;
@@ -101,6 +102,9 @@ impl Server {
         let (open, most) = (self.sources.connections.open(), self.sources.connections.places_max());
         checks.push(Check::fine("connections", format!("{open} open, at most {most}")));
         main_limits(&mut checks);
+        if let Some(exporter) = tenants.exporter() {
+            export::add(&mut checks, exporter, tenants).await;
+        }
         if let Some(pool) = tenants.agents() {
             pool.checks(&mut checks, tenants.default_engine().world()).await;
         }

@@ -215,6 +215,9 @@ pub const CONFORMANCE_PROMPT_WAIT_SHORT: Duration = Duration::from_secs(1);
 /// How long the slow tool of the conformance agent runs before it times out.
 pub const CONFORMANCE_TOOL_WAIT: Duration = Duration::from_millis(200);
 
+/// Milliseconds after which the doctor calls it a problem that an OpenTelemetry endpoint takes no traces.
+pub const EXPORT_FAILING_MS: u64 = 60_000;
+
 /// Artifacts that `artifacts.task_count` may allow a task; a larger setting is refused at the start.
 pub const ARTIFACTS_OF_A_TASK_MAX: usize = 1_000_000;
 

@@ -3,6 +3,7 @@
 //! It must not know names: no run id, requested path or event text gets here, and every label has few values, known
 //! beforehand.
 
+mod export;
 mod process;
 mod requests;
 mod text;
@@ -88,6 +89,10 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     if let Some(audit) = sources.tenants.audit() {
         let lost = "Events of the audit trail that could not be recorded; they are in the log.";
         page.counter("recount_audit_events_lost", None, lost, audit.lost());
+    }
+    if let Some(exporter) = sources.tenants.exporter() {
+        let last = stats.map(|stats| stats.store.last_position);
+        export::write_to(&mut page, exporter, last, sources.tenants.default_engine().world().clock.now_ms());
     }
     places(&mut page, sources);
     listeners(&mut page, sources);

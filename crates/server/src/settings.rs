@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use recount_otel::Endpoint;
+
 use crate::database_url::without_password;
 
 /// One effective value.
@@ -76,8 +78,37 @@ impl<'e> Lookup<'e> {
         match (flag, self.variable(&name), self.values.remove(key)) {
             (Some(value), _, _) => Some((value, Source::Flag)),
             (None, Some(value), _) => Some((value, Source::Environment(name))),
-            (None, None, value) => Some((value?, Source::File(self.file.clone()))),
+            (None, None, Some(value)) => Some((value, Source::File(self.file.clone()))),
+            (None, None, None) => self.standard(key),
         }
+    }
+
+    /// The value of a variable that OpenTelemetry defines for all programs. One that is meant for others must not stop this
+    /// server, so an unusable value counts as unset.
+    fn standard(&self, key: &str) -> Option<(String, Source)> {
+        let name = match key {
+            "otel.endpoint" => "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "otel.service_name" => "OTEL_SERVICE_NAME",
+            "otel.resource_attributes" => "OTEL_RESOURCE_ATTRIBUTES",
+            _ => return None,
+        };
+        let is =
+            |name: &str, values: &[&str]| self.variable(name).is_some_and(|value| values.contains(&&*value));
+        let speaks_other =
+            self.variable("OTEL_EXPORTER_OTLP_PROTOCOL").is_some_and(|value| value != "http/protobuf");
+        if is("OTEL_SDK_DISABLED", &["true", "TRUE", "True"])
+            || is("OTEL_TRACES_EXPORTER", &["none"])
+            || speaks_other
+        {
+            return None;
+        }
+        let value = self.variable(name)?;
+        let is_usable = match key {
+            "otel.endpoint" => Endpoint::parse(&value).is_some(),
+            "otel.resource_attributes" => recount_otel::pairs(&value).is_ok(),
+            _ => true,
+        };
+        is_usable.then(|| (value, Source::Environment(name.to_owned())))
     }
 
     fn remember(&mut self, key: &'static str, value: String, source: Source) -> String {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
 use recount_log::{Fault, FaultKind, MemoryStore, Retry, Store};
+use recount_otel::{ExportSettings, Exporter};
 use recount_run::{CancelledBy, Command};
 use recount_world::{Kind, World};
 use serde_json::json;
@@ -116,7 +117,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
     let world = World::real();
     let registry = agents::registry(config, &world)?;
     let (redactor, notes) =
-        config.redaction.redactor(std::env::vars_os(), &known_secrets(config, &registry))?;
+        config.redaction.redactor(std::env::vars_os(), &known_secrets(config, &registry)?)?;
     logging::start(config.log, config.log_format, &redactor);
     logging::log_panics();
     notes.iter().for_each(|words| tracing::warn!("{words}"));
@@ -179,12 +180,21 @@ pub(crate) async fn begin(
 }
 
 /// Secrets that the configuration holds or names, besides those of `[redaction]`.
-fn known_secrets(config: &Config, registry: &Registry) -> Vec<Secret> {
+fn known_secrets(config: &Config, registry: &Registry) -> Result<Vec<Secret>, StartError> {
     let runs = &config.runs;
     let of_runs = [runs.mcp.secrets().to_vec(), runs.hooks.secrets().to_vec(), runs.web.secrets()].concat();
     let of_database = config.store.iter().flat_map(DatabaseUrl::passwords).map(Secret::new).collect();
-    [registry.secrets.clone(), config.agents.secrets(), of_runs, of_database, config.webhooks.secrets()]
-        .concat()
+    let export = export_settings(config)?;
+    let of_export = export.iter().flat_map(|export| export.headers.secrets()).map(Secret::new).collect();
+    let of_webhooks = config.webhooks.secrets();
+    let of_config = [registry.secrets.clone(), config.agents.secrets()].concat();
+    Ok([of_config, of_runs, of_database, of_webhooks, of_export].concat())
+}
+
+/// Where and what to export, with the headers of their variable.
+fn export_settings(config: &Config) -> Result<Option<ExportSettings>, StartError> {
+    let export = config.otel.as_ref();
+    export.map(|export| export.settings(&|name| std::env::var(name).ok())).transpose()
 }
 
 /// A server that runs within another program.
@@ -255,7 +265,7 @@ pub async fn start_embedded(options: Options) -> Result<EmbeddedServer, StartErr
     let world = World::real();
     let registry = agents::registry(&config, &world)?;
     let (redactor, notes) =
-        config.redaction.redactor(std::env::vars_os(), &known_secrets(&config, &registry))?;
+        config.redaction.redactor(std::env::vars_os(), &known_secrets(&config, &registry)?)?;
     logging::start(config.log, config.log_format, &redactor);
     notes.iter().for_each(|words| tracing::warn!("{words}"));
     // The limits do not matter here: a server for one run has few connections.
@@ -493,6 +503,11 @@ async fn assemble_on(
     running.gate.tenants.limit_artifacts(config.artifacts);
     running.gate.tenants.set_retention(config.retention, config.sweep_every);
     running.gate.tenants.expect_agents();
+    if let Some(settings) = export_settings(config)? {
+        let failed =
+            |why| StartError::failed(format!("cannot create an HTTP client for otel.endpoint: {why}"));
+        running.gate.tenants.export_traces(Exporter::new(settings).map_err(failed)?).await;
+    }
     tracing::info!("{}", pool.sandbox_summary(running.gate.allows_anonymous()));
     Ok((running, listeners, pool))
 }
@@ -510,6 +525,10 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let data = config.data.display();
     let address = running.address;
     let before = resumed_runs_line(unfinished);
+    let exported = config.otel.as_ref().map(|export| {
+        let contents = if export.contents { ", with their contents" } else { "" };
+        format!("ended runs are exported as traces to {}{contents}", export.endpoint.shown())
+    });
     let is_private = config.tls.is_some() || address.ip().to_canonical().is_loopback();
     let privacy =
         "connections are not encrypted: use a private network or a proxy, or set --tls-cert and --tls-key";
@@ -524,6 +543,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
         Some(entry.to_owned()),
         (!is_private).then(|| privacy.to_owned()),
         held,
+        exported,
         before,
         running.room_address.map(|address| format!("a room is at the root of http://{address}")),
     ];
@@ -630,6 +650,41 @@ mod tests {
         let reply = reply(early).await;
         assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
         running.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_failing_export_of_traces_is_measured_and_stops_no_run() {
+        let data = tempfile::tempdir().unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let file = data.path().join("c.toml");
+        std::fs::write(&file, format!("[otel]\nendpoint = \"http://{closed}\"\n")).unwrap();
+        let options = Options { config: Some(file), ..options(&data.path().join("data")) };
+        let inside = start_embedded(options).await.unwrap();
+        let tenant = inside.running.gate.tenants.get_or_create("acme").await.unwrap();
+        let run = recount_engine::NewRun {
+            queued: recount_event::family::run::Queued::new(recount_event::family::run::RunKind::External),
+            task: None,
+            session: None,
+            resumed_from: None,
+        };
+        let (run, _) = tenant.write().create_run(run).await.unwrap();
+        let cancel = Command::Cancel { by: CancelledBy::Operator, reason: "test".to_owned() };
+        tenant.write().submit(run, cancel).await.unwrap();
+        let mut page = String::new();
+        for _ in 0..1_000 {
+            page = reply(send(inside.running.address, "/metrics").await).await;
+            if page.contains("recount_otel_requests_failed_total 1") {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await; // tidy: looks again until it failed
+        }
+        for line in
+            ["recount_otel_requests_failed_total 1", "recount_otel_runs_total 0", "recount_otel_lag_events"]
+        {
+            assert!(page.contains(line), "{line}: {page}");
+        }
+        assert!(!page.contains("recount_otel_lag_events 0"), "{page}");
+        inside.running.stop().await;
     }
 
     #[tokio::test]

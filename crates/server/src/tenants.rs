@@ -11,6 +11,7 @@ use std::time::Duration;
 use recount_engine::{ArtifactQuota, Engine, EngineStats, Error, Policy, SEAL_KEY_BYTES};
 use recount_event::Code;
 use recount_face_aep::{Refusal, SseFraming};
+use recount_otel::Exporter;
 use recount_world::World;
 use serde_json::json;
 
@@ -38,6 +39,8 @@ pub(crate) struct Tenants {
     agents: OnceLock<Arc<AgentPool>>,
     /// Agents will be attached; until then the server is not ready.
     expects_agents: OnceLock<()>,
+    /// Exports traces, if an endpoint is configured.
+    exporter: OnceLock<Exporter>,
     /// The audit trail; none without a data folder.
     audit: OnceLock<Audit>,
 }
@@ -66,6 +69,7 @@ impl Tenants {
             signs: OnceLock::new(),
             agents: OnceLock::new(),
             expects_agents: OnceLock::new(),
+            exporter: OnceLock::new(),
             audit: OnceLock::new(),
         });
         let is_other = |name: &&String| ![TENANT_DEFAULT, audit::TENANT].contains(&name.as_str());
@@ -102,6 +106,9 @@ impl Tenants {
         }
         if let Some(agents) = self.agents.get() {
             agents.attach_performer(name, &engine).await?;
+        }
+        if let Some(exporter) = self.exporter.get() {
+            exporter.follow(name, &engine).await;
         }
         self.others.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), engine.clone());
         Ok(engine)
@@ -174,6 +181,20 @@ impl Tenants {
     /// The retention policy, and the pause between two sweeps; nothing before [`Tenants::set_retention`].
     pub(crate) fn retention(&self) -> Option<(Policy, Duration)> {
         self.policy.get().copied()
+    }
+
+    /// Exports the runs of all tenants, and of tenants to come, as traces.
+    pub(crate) async fn export_traces(&self, exporter: Exporter) {
+        let _one_at_a_time = self.creation.lock().await;
+        for (name, engine) in self.all() {
+            exporter.follow(&name, &engine).await;
+        }
+        // Set once, when the server starts.
+        self.exporter.get_or_init(|| exporter);
+    }
+
+    pub(crate) fn exporter(&self) -> Option<&Exporter> {
+        self.exporter.get()
     }
 
     /// To be called before connections are accepted, if [`Tenants::attach_agents`] follows.

@@ -66,6 +66,7 @@ const CRATES: &[CrateEdges] = &[
         never: &[],
     },
     CrateEdges { folder: "face-mcp", uses: &["engine", "run", "event", "api", "transport"], never: &[] },
+    CrateEdges { folder: "otel", uses: &["engine", "event", "world"], never: &["axum", "rusqlite"] },
     CrateEdges { folder: "narrate", uses: &["aaep", "aaep-client", "world"], never: &["axum", "reqwest"] },
     CrateEdges {
         folder: "aaep-kit",
@@ -97,6 +98,7 @@ const CRATES: &[CrateEdges] = &[
             "face-aaep",
             "face-hooks",
             "face-mcp",
+            "otel",
             "aaep-scenarios",
             "command-line",
         ],

@@ -208,6 +208,9 @@ pub(crate) fn signing_seed(key_id: &str) -> String {
     format!("signing/{key_id}")
 }
 
+/// Record: how far an export of the log is, as a position. Key: the name of the export.
+pub(crate) const CURSORS: &str = "record.cursors";
+
 /// Record: a probe row, written and deleted to check for space.
 pub(crate) const PROBE: &str = "record.probe";
 
@@ -264,6 +267,7 @@ pub const SPACES: &[&str] = &[
     ALLOWANCES_HELD,
     RUN_ALLOWANCES,
     RECORDED_SESSIONS,
+    CURSORS,
     PROBE,
     IMPORTED,
     SIGNED_HEADS,

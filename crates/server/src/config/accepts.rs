@@ -10,6 +10,7 @@ use std::time::Duration;
 use recount_agent::model::ModelName;
 use recount_agent::sandbox::Mode;
 use recount_agent::web::{InvalidPrivateHost, PrivateHost};
+use recount_otel::Endpoint;
 use tracing::level_filters::LevelFilter;
 
 use super::options::LogFormat;
@@ -36,6 +37,33 @@ fn or_off<T>(text: &str, value: impl Fn(&str) -> Option<T>, accepted: &str) -> R
 
 fn parsed<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
+}
+
+/// The base URL of an endpoint of OpenTelemetry, or none.
+pub(super) fn otel_endpoint(text: &str) -> Result<Option<Endpoint>, String> {
+    match text {
+        "none" => Ok(None),
+        url => some(
+            Endpoint::parse(url),
+            "a URL such as http://127.0.0.1:4318 without a login, which belongs into the variable of \
+             otel.headers_env, or none",
+        )
+        .map(Some),
+    }
+}
+
+/// Pairs of names and values.
+pub(super) fn resource_attributes(text: &str) -> Result<Vec<(String, String)>, String> {
+    match text {
+        "none" => Ok(Vec::new()),
+        pairs => recount_otel::pairs(pairs)
+            .map_err(|why| format!("pairs such as deployment.environment.name=production ({why})")),
+    }
+}
+
+/// The name of a variable, or none.
+pub(super) fn name_or_none(text: &str) -> Result<Option<String>, String> {
+    Ok((text != "none").then(|| text.to_owned()))
 }
 
 pub(super) fn yes_or_no(text: &str) -> Result<bool, String> {

@@ -11,6 +11,7 @@ use recount_agent::model::ModelName;
 use recount_agent::sandbox::{Mode, SandboxSettings};
 use recount_agent::web::PrivateHost;
 use recount_engine::ArtifactQuota;
+use recount_otel::Endpoint;
 use tracing::level_filters::LevelFilter;
 
 use super::aap::BASE_PATH_DEFAULT;
@@ -218,6 +219,18 @@ settings! { place;
         "further paths for [applications](faces/aap.md), in addition to `/aap`, which always exists; none within another, and none in use by something else; comma-separated in the variable";
     public_meta: bool = Bool "aap.public_meta", "false", yes_or_no,
         "`true`: `meta` below these paths, which lists the agents, requires no token";
+    otel_endpoint: Option<Endpoint> = Text "otel.endpoint", "none", otel_endpoint,
+        "the base URL of an OpenTelemetry endpoint that takes [traces](opentelemetry.md) over OTLP/HTTP; `none`: no traces are exported. Otherwise `OTEL_EXPORTER_OTLP_ENDPOINT` applies";
+    otel_headers_env: Option<String> = Text "otel.headers_env", OTEL_HEADERS, name_or_none,
+        "the variable with the headers for the endpoint, as `name=value` pairs with commas between them and percent-encoded values; `none`: no headers";
+    otel_service_name: String = Text "otel.service_name", "recount", |text| Ok(text.to_owned()),
+        "`service.name` of the traces. Otherwise `OTEL_SERVICE_NAME` applies";
+    otel_resource: Vec<(String, String)> = List "otel.resource_attributes", "none", resource_attributes,
+        "further attributes of the resource, as `name=value`; comma-separated in the variable. Otherwise `OTEL_RESOURCE_ATTRIBUTES` applies";
+    otel_contents: bool = Bool "otel.contents", "false", yes_or_no,
+        "`true`: traces have prompts, arguments, outputs and messages, [masked as stored](opentelemetry.md#contents)";
+    otel_history: bool = Bool "otel.history", "false", yes_or_no,
+        "`true`: the first start with an endpoint also exports the runs that ended before it";
     rooms: RoomAccess = Text "aaep.rooms", "loopback", rooms,
         "who may reach the [rooms](faces/aaep.md#rooms) below `/aaep/legacy`: `loopback` (clients on this machine), `everywhere` or `off`";
     room_bind: Option<SocketAddr> = Text "aaep.room_bind", "off", address_or_off,
@@ -225,6 +238,9 @@ settings! { place;
     subscriptions_max: u32 = Number "aaep.subscriptions_max", recount_face_aaep::limits::SUBSCRIPTIONS_MAX.to_string(), from_one,
         "subscriptions of [accessibility tools](faces/aaep.md) at a time, of all tenants; one more is rejected with `rate_limit`";
 }
+
+/// The variable that OpenTelemetry defines for headers.
+pub(super) const OTEL_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
 /// The home folder, if only users of this machine can start runs and no token is required.
 fn usual_workspaces(bind: SocketAddr, require_token: bool, place: &DefaultContext) -> &'static str {

@@ -280,6 +280,60 @@ fn the_example_of_the_page_sets_every_setting() {
     );
 }
 
+#[test]
+fn the_variables_of_opentelemetry_apply_if_nothing_else_is_set() {
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+    let home = ("HOME", "/h");
+    let shown = |environment: &[(&str, &str)]| {
+        let config = settle(Options::default(), &[environment, &[home]].concat()).unwrap();
+        let setting = config.settings.iter().find(|setting| setting.key == "otel.endpoint").unwrap();
+        (config.otel.map(|export| export.endpoint.shown()), setting.source.to_string())
+    };
+    let off = (None, "default".to_owned());
+    assert_eq!(shown(&[]), off);
+    let collector = Some("http://collector:4318/v1/traces".to_owned());
+    let source = "environment OTEL_EXPORTER_OTLP_ENDPOINT".to_owned();
+    assert_eq!(shown(&[endpoint]), (collector.clone(), source.clone()));
+    assert_eq!(shown(&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")]), (collector, source));
+    assert_eq!(shown(&[endpoint, ("RECOUNT_OTEL__ENDPOINT", "none")]).0, None);
+    // These are for other programs, or switch them off.
+    for other in [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_SDK_DISABLED", "true"),
+        ("OTEL_TRACES_EXPORTER", "none"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
+    ] {
+        assert_eq!(shown(&[other, endpoint]), off, "{other:?}");
+    }
+    assert_eq!(shown(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")]), off, "no reason not to start");
+    let why = settle(Options::default(), &[home, ("RECOUNT_OTEL__ENDPOINT", "collector:4317")]).unwrap_err();
+    assert!(why.contains("otel.endpoint") && why.contains("collector:4317"), "{why}");
+}
+
+#[test]
+fn headers_of_the_export_come_from_a_variable() {
+    let environment = [("HOME", "/h"), ("RECOUNT_OTEL__ENDPOINT", "http://collector:4318")];
+    let export = |more: &[(&str, &str)]| {
+        let all = [&environment, more].concat();
+        let lookup =
+            |name: &str| all.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        let config = Config::settle(Options::default(), lookup).unwrap();
+        let settings = config.otel.unwrap().settings(&lookup).map_err(|why| why.to_string());
+        settings.map(|export| export.headers.secrets().map(str::to_owned).collect::<Vec<_>>())
+    };
+    assert_eq!(export(&[]), Ok(vec![]));
+    let standard = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc");
+    assert_eq!(export(&[standard]), Ok(vec!["abc".to_owned()]));
+    assert_eq!(export(&[standard, ("RECOUNT_OTEL__HEADERS_ENV", "none")]), Ok(vec![]));
+    let named = ("RECOUNT_OTEL__HEADERS_ENV", "MINE");
+    assert_eq!(export(&[standard, named, ("MINE", "x=def")]), Ok(vec!["def".to_owned()]));
+    assert!(
+        export(&[standard, named]).unwrap_err().contains("the variable MINE of otel.headers_env is not set")
+    );
+    let why = export(&[named, ("MINE", "secret-without-a-name")]).unwrap_err();
+    assert!(why.contains("MINE") && !why.contains("secret-without"), "{why}");
+}
+
 /// The table of the page is made of the rows; `RECOUNT_BLESS=1` writes it again.
 #[test]
 fn the_configuration_page_matches_the_settings() {

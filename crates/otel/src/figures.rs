@@ -1,0 +1,64 @@
+//! What was exported of one tenant, for metrics and the doctor.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Counters of one follower, shared with their readers.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) spans: AtomicU64,
+    pub(crate) runs: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    pub(crate) failed_requests: AtomicU64,
+    /// Runs that ended up to this position were exported.
+    pub(crate) exported_to: AtomicU64,
+    failing: Mutex<Option<Failing>>,
+}
+
+/// An endpoint that does not take requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failing {
+    pub since_ms: u64,
+    pub why: String,
+}
+
+/// What was exported of one tenant since the server started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportFigures {
+    pub spans: u64,
+    pub runs: u64,
+    /// Spans that the endpoint refused for good.
+    pub rejected: u64,
+    pub failed_requests: u64,
+    /// Runs that ended up to this position were exported.
+    pub exported_to: u64,
+    pub failing: Option<Failing>,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> ExportFigures {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ExportFigures {
+            spans: load(&self.spans),
+            runs: load(&self.runs),
+            rejected: load(&self.rejected),
+            failed_requests: load(&self.failed_requests),
+            exported_to: load(&self.exported_to),
+            failing: self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Returns whether it did not fail before.
+    pub(crate) fn fails(&self, now_ms: u64, why: &str) -> bool {
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let since_ms = failing.as_ref().map(|before| before.since_ms);
+        *failing = Some(Failing { since_ms: since_ms.unwrap_or(now_ms), why: why.to_owned() });
+        since_ms.is_none()
+    }
+
+    /// Returns since when it failed, if it did.
+    pub(crate) fn works(&self) -> Option<u64> {
+        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failing.map(|failing| failing.since_ms)
+    }
+}
