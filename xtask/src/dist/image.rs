@@ -20,7 +20,7 @@ pub(super) fn stage(release: &Release<'_>) -> Result<()> {
     let image = release.out.join("image");
     let program = image.join(release.processor()?);
     fresh_folder(&program)?;
-    fresh_folder(&image.join("data"))?;
+    fresh_folder(&image.join("data/recount"))?;
     std::fs::copy(release.staged.join("recount"), program.join("recount"))?;
     let authorities = AUTHORITIES.iter().find(|file| Path::new(file).is_file());
     let authorities =
@@ -28,7 +28,7 @@ pub(super) fn stage(release: &Release<'_>) -> Result<()> {
     std::fs::copy(authorities, image.join("ca-certificates.crt"))?;
     std::fs::write(image.join("passwd"), PASSWD)?;
     std::fs::write(image.join("group"), GROUP)?;
-    output_of(&image, &["chmod", "700", "data"])?;
+    output_of(&image, &["chmod", "700", "data/recount"])?;
     output_of(&image, &["chmod", "755", &program.join("recount").to_string_lossy()])?;
     println!("image: {}", image.display());
     Ok(())
