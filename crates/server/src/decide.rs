@@ -64,7 +64,7 @@ struct OpenPrompt {
 
 /// Why a link decides nothing.
 struct Closed {
-    status: StatusCode,
+    status: u16,
     /// As the audit trail counts it.
     code: &'static str,
     heading: &'static str,
@@ -72,39 +72,39 @@ struct Closed {
 }
 
 impl Closed {
-    fn new(status: StatusCode, code: &'static str, heading: &'static str, text: impl Into<String>) -> Self {
+    fn new(status: u16, code: &'static str, heading: &'static str, text: impl Into<String>) -> Self {
         Closed { status, code, heading, texts: vec![text.into()] }
     }
 
     fn invalid() -> Self {
         let text = "Copy the whole link from the message. Nothing was decided.";
-        Closed::new(StatusCode::NOT_FOUND, "decision_link_invalid", "This link is not valid", text)
+        Closed::new(404, "decision_link_invalid", "This link is not valid", text)
     }
 
     fn withdrawn() -> Self {
         let text = "The webhook that sent it was removed or is for another person now. Nothing was decided.";
-        Closed::new(StatusCode::GONE, "decision_link_withdrawn", "This link was withdrawn", text)
+        Closed::new(410, "decision_link_withdrawn", "This link was withdrawn", text)
     }
 
     fn missing() -> Self {
         let text = "Its run was deleted or pruned. Nothing was decided.";
-        Closed::new(StatusCode::GONE, "decision_link_expired", "The prompt no longer exists", text)
+        Closed::new(410, "decision_link_expired", "The prompt no longer exists", text)
     }
 
     fn expired() -> Self {
         let text = "The time to answer by this link is over. Nothing was decided.";
-        Closed::new(StatusCode::GONE, "decision_link_expired", "This link has expired", text)
+        Closed::new(410, "decision_link_expired", "This link has expired", text)
     }
 
     fn changed() -> Self {
         let text = "It is not the prompt that the message was about. Read it in the console, and answer it there. \
                     Nothing was decided.";
-        Closed::new(StatusCode::CONFLICT, "decision_prompt_changed", "The prompt has changed", text)
+        Closed::new(409, "decision_prompt_changed", "The prompt has changed", text)
     }
 
     fn malformed(text: &str) -> Self {
         let text = format!("{text} Nothing was decided; go back and try again.");
-        Closed::new(StatusCode::BAD_REQUEST, "decision_form_invalid", "The answer is not complete", text)
+        Closed::new(400, "decision_form_invalid", "The answer is not complete", text)
     }
 
     /// A prompt with an outcome.
@@ -126,7 +126,7 @@ impl Closed {
             PromptRow::Handoff(row) => format!("Outcome: {}{}.", row.status, by(&row.answered_by)),
         };
         let heading = "This prompt is already answered";
-        let mut closed = Closed::new(StatusCode::GONE, "decision_prompt_answered", heading, about(row));
+        let mut closed = Closed::new(410, "decision_prompt_answered", heading, about(row));
         closed.texts.push(text);
         closed
     }
@@ -134,7 +134,8 @@ impl Closed {
     fn failed(error: Error) -> Self {
         let refusal = Refusal::from(error);
         let (code, detail) = (refusal.code.as_str(), refusal.detail.clone());
-        let status = recount_face_aep::status_of(&axum::response::IntoResponse::into_response(refusal));
+        let status =
+            recount_face_aep::status_of(&axum::response::IntoResponse::into_response(refusal)).as_u16();
         Closed::new(
             status,
             code,
@@ -144,7 +145,8 @@ impl Closed {
     }
 
     fn response(&self) -> Response {
-        page::response(self.status, page::closed(self.heading, &self.texts))
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        page::response(status, page::closed(self.heading, &self.texts))
     }
 }
 

@@ -123,7 +123,7 @@ impl WebhookService {
                 continue;
             };
             if let Some(disabled) = &row.disabled {
-                let value = format!("disabled since {}: the receiver returned 410 (gone)", disabled.at);
+                let value = format!("disabled since {}: the receiver returned 410", disabled.at);
                 checks.push(Check::problem(&name, value, "set another URL, or remove the webhook"));
             }
             if let Some(Failing { since_ms, attempts, reason }) = &failing {

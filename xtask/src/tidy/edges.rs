@@ -74,6 +74,7 @@ const CRATES: &[CrateEdges] = &[
         never: &[],
     },
     // 4 assembly
+    CrateEdges { folder: "command-line", uses: &[], never: &["tokio", "axum", "reqwest"] },
     CrateEdges {
         folder: "server",
         uses: &[
@@ -106,7 +107,6 @@ const CRATES: &[CrateEdges] = &[
     },
     CrateEdges { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
     CrateEdges { folder: "face-acp", uses: &["client", "event", "world"], never: &["axum", "reqwest"] },
-    CrateEdges { folder: "command-line", uses: &[], never: &["tokio", "axum", "reqwest"] },
     // 5 shipped
     CrateEdges {
         folder: "cli",
