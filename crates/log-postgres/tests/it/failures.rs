@@ -24,10 +24,9 @@ pub(crate) struct Load {
     observed: Arc<Observed>,
     acknowledged: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
-    /// Each returns how many records its stream has.
-    writers: Vec<std::thread::JoinHandle<u64>>,
-    /// What they returned.
-    written: Vec<u64>,
+    writers: Vec<std::thread::JoinHandle<()>>,
+    /// How many records each stream has.
+    written: Arc<[AtomicU64; WRITERS as usize]>,
 }
 
 impl Load {
@@ -35,8 +34,10 @@ impl Load {
         let observed = Observed::of(&store);
         let (store, acknowledged) = (Arc::new(store), Arc::<AtomicU64>::default());
         let stop = Arc::<AtomicBool>::default();
+        let written = Arc::<[AtomicU64; WRITERS as usize]>::default();
         let writer = |writer: u64| {
             let (store, acknowledged, stop) = (store.clone(), acknowledged.clone(), stop.clone());
+            let written = written.clone();
             thread("writer", move || {
                 let stream = format!("w{writer}");
                 let mut tail = 0;
@@ -57,11 +58,11 @@ impl Load {
                         Err(other) => panic!("{other}"),
                     }
                 }
-                tail
+                written[writer as usize].store(tail, Ordering::SeqCst);
             })
         };
         let writers = (0..WRITERS).map(writer).collect();
-        Load { store, observed, acknowledged, stop, writers, written: Vec::new() }
+        Load { store, observed, acknowledged, stop, writers, written }
     }
 
     fn wait_acknowledged(&self, count: u64) {
@@ -76,14 +77,15 @@ impl Load {
     /// Lets the writers stop, and waits until every one has its records.
     pub(crate) fn wait_written(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.written.extend(self.writers.drain(..).map(|writer| writer.join().unwrap()));
+        self.writers.drain(..).for_each(|writer| writer.join().unwrap());
     }
 
     pub(crate) fn check(mut self) -> Vec<recount_log::FeedRecord> {
         self.wait_written();
         let feed = check_dense(&self.store);
-        assert_eq!(feed.len() as u64, self.written.iter().sum::<u64>());
-        for (writer, &records) in self.written.iter().enumerate() {
+        let written = self.written.each_ref().map(|records| records.load(Ordering::SeqCst));
+        assert_eq!(feed.len() as u64, written.iter().sum::<u64>());
+        for (writer, records) in written.into_iter().enumerate() {
             let stream = format!("w{writer}");
             let expected: Vec<_> = (0..records).map(|n| format!("{stream} {n}")).collect();
             assert_eq!(texts(&self.store, &stream), expected, "each record once and in order");
