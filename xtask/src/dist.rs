@@ -167,8 +167,14 @@ fn build(root: &Path, target: &str) -> Result<PathBuf> {
         target,
     ]);
     cargo.arg("--config").arg(format!("target.{target}.rustflags={flags:?}"));
-    cargo
-        .env(COMMIT, output_of(root, &["git", "rev-parse", "--short=12", "HEAD"]).unwrap_or_default().trim());
+    // Flags of the environment would replace those above.
+    cargo.env_remove("RUSTFLAGS").env_remove(COMMIT);
+    // Outside of a checkout the version names no commit.
+    if let Ok(commit) =
+        output_of(root, &["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
+    {
+        cargo.env(COMMIT, commit.trim());
+    }
     ensure!(watch(cargo)?, "the program does not build");
     Ok(target_folder(root)?.join(target).join(PROFILE).join(program_name(target)))
 }
