@@ -9,7 +9,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
@@ -182,7 +182,9 @@ pub(crate) async fn serve_http2<IO: AsyncRead + AsyncWrite + Unpin + Send + 'sta
 ) {
     let peer = ends.peer;
     let socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
+    let requests = Arc::<ActiveRequests>::default();
     let handler = RequestHandler { context: context.clone(), ends, requested: RequestedStream::default() };
+    let handler = CountingHandler { handler, requests: requests.clone() };
     let connection = http2::Builder::new(OwnTasks(context.world.clone()))
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits::REQUESTS_OF_A_CONNECTION_MAX)
@@ -194,7 +196,12 @@ pub(crate) async fn serve_http2<IO: AsyncRead + AsyncWrite + Unpin + Send + 'sta
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,
-        () = shutdown.requested() => {
+        () = async {
+            tokio::select! {
+                () = shutdown.requested() => {}
+                () = requests.idle() => {}
+            }
+        } => {
             connection.as_mut().graceful_shutdown();
             tokio::time::timeout(limits::DRAIN_WAIT, connection).await.unwrap_or(Ok(()))
         }
@@ -206,6 +213,86 @@ pub(crate) async fn serve_http2<IO: AsyncRead + AsyncWrite + Unpin + Send + 'sta
         }
         Err(error) => tracing::debug!(%peer, %error, "a connection ended early"),
         Ok(()) => {}
+    }
+}
+
+/// The requests of an HTTP/2 connection that are not answered in full.
+#[derive(Default)]
+struct ActiveRequests {
+    active: AtomicUsize,
+    /// Counts all requests.
+    begun: AtomicU64,
+}
+
+/// One of them, until it is dropped.
+struct ActiveRequest(Arc<ActiveRequests>);
+
+impl ActiveRequests {
+    fn begin(self: &Arc<Self>) -> ActiveRequest {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        ActiveRequest(self.clone())
+    }
+
+    /// Waits until there was no request for as long as an HTTP/1 connection may be without one.
+    async fn idle(&self) {
+        loop {
+            let before = self.begun.load(Ordering::Relaxed);
+            tokio::time::sleep(limits::HEAD_WAIT).await;
+            let is_active = self.active.load(Ordering::Relaxed) > 0;
+            if !is_active && self.begun.load(Ordering::Relaxed) == before {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts the requests of an HTTP/2 connection until their responses are sent.
+struct CountingHandler {
+    handler: RequestHandler,
+    requests: Arc<ActiveRequests>,
+}
+
+impl Service<Request<Incoming>> for CountingHandler {
+    type Response = http::Response<CountedBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (active, response) = (self.requests.begin(), self.handler.call(request));
+        Box::pin(async move { Ok(response.await?.map(|body| CountedBody { body, _active: active })) })
+    }
+}
+
+/// A body that counts as active until it is sent or dropped.
+struct CountedBody {
+    body: Body,
+    _active: ActiveRequest,
+}
+
+impl hyper::body::Body for CountedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
     }
 }
 

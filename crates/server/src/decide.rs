@@ -343,9 +343,16 @@ impl OpenPrompt {
             FoundArtifact::OfRun(row) => row.run_id == self.run && row.truncated != Some(true),
             FoundArtifact::Upload(_) => false,
         });
-        let Some(found) = found else { return Ok(beginning) };
+        // An event may claim another size than the artifact has.
+        let Some(found) = found.filter(|found| found.size_bytes() == Some(size)) else {
+            return Ok(beginning);
+        };
         match self.engine.read().artifact_bytes(&found).await {
-            Ok(bytes) => Ok((Some(String::from_utf8_lossy(&bytes).into_owned()), true)),
+            Ok(bytes) => {
+                let start = row.preview.as_deref().unwrap_or_default();
+                let is_it = bytes.len() as u64 == size && bytes.starts_with(start.as_bytes());
+                Ok(if is_it { (Some(String::from_utf8_lossy(&bytes).into_owned()), true) } else { beginning })
+            }
             Err(error) if matches!(error.code(), Code::ArtifactBytesMissing | Code::ArtifactBytesLost) => {
                 Ok(beginning)
             }

@@ -30,17 +30,18 @@ impl Encryption {
         Encryption { tls, refusal }
     }
 
-    /// The encrypted connection, if the client requests one.
+    /// The encrypted connection, if the client requests one. Only [`refuse_connection`] may serve it if `will_refuse`.
     pub(crate) async fn encrypt(
         &self,
         stream: TcpStream,
         peer: SocketAddr,
+        will_refuse: bool,
         shutdown: &mut Shutdown,
     ) -> Option<TlsStream<TcpStream>> {
         let encrypting = async {
             let first = forwarding::first_bytes(&stream).await?;
             if tls::is_handshake(&first) {
-                return self.tls.handshake(stream).await.map(Some);
+                return self.tls.handshake(stream, will_refuse).await.map(Some);
             }
             if !first.is_empty() {
                 refuse_connection(stream, peer, self.refusal.clone()).await;

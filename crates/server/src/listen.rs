@@ -100,7 +100,9 @@ async fn serve_admitted(
     match context.encryption.clone() {
         None => connection::serve(stream, ends, context, shutdown).await,
         Some(encryption) => {
-            let Some(encrypted) = encryption.encrypt(stream, ends.peer, &mut shutdown).await else { return };
+            let Some(encrypted) = encryption.encrypt(stream, ends.peer, false, &mut shutdown).await else {
+                return;
+            };
             let ends = Ends { is_encrypted: true, ..ends };
             if tls::is_http2(&encrypted) {
                 Box::pin(connection::serve_http2(encrypted, ends, context, shutdown)).await;
@@ -123,7 +125,7 @@ async fn refuse(
     match &context.encryption {
         None => refuse_connection(stream, peer, full).await,
         Some(encryption) => {
-            if let Some(encrypted) = encryption.encrypt(stream, peer, &mut shutdown).await {
+            if let Some(encrypted) = encryption.encrypt(stream, peer, true, &mut shutdown).await {
                 refuse_connection(encrypted, peer, full).await;
             }
         }

@@ -13,10 +13,13 @@ use axum::routing::get;
 use recount_engine::Redactor;
 use recount_event::Code;
 use recount_face_aep::Refusal;
+use recount_transport::StallGuard;
 use recount_world::{Kind, Shutdown, World};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
+use crate::connection_limits::{Admission, ConnectionLimits};
 use crate::encryption::Encryption;
 use crate::forwarding::{self, ForwardTarget, Forwarded, NotForwarded};
 use crate::refusing::refuse_connection;
@@ -51,7 +54,7 @@ pub(crate) async fn serve_until<T>(
     let encryption = tls.map(|tls| Encryption::new(tls, world, redactor));
     let standby = Standby { world: world.clone(), redactor: redactor.clone(), owner, arrived_at, encryption };
     // Each client needs one connection here and one to the owner.
-    let places = Arc::new(Semaphore::new((Files::now().connections_max() / 2).max(1)));
+    let places = ConnectionLimits::new((Files::now().connections_max() / 2).max(1));
     let mut opened = pin!(opened);
     loop {
         let accepted = tokio::select! {
@@ -61,13 +64,24 @@ pub(crate) async fn serve_until<T>(
         };
         match accepted {
             Ok((stream, peer)) => {
-                // Without a place, the connection is closed without a response.
-                let Ok(place) = places.clone().try_acquire_owned() else { continue };
                 let standby = standby.clone();
-                world.tasks.spawn(Kind::Connection, move |shutdown| async move {
-                    standby.serve(stream, peer, shutdown).await;
-                    drop(place);
-                });
+                match places.try_admit(peer) {
+                    Admission::Place(place) => {
+                        world.tasks.spawn(Kind::Connection, move |shutdown| async move {
+                            standby.serve(stream, peer, shutdown).await;
+                            drop(place);
+                        });
+                    }
+                    Admission::Refusal(place) => {
+                        world.tasks.spawn(Kind::Connection, move |shutdown| async move {
+                            let detail =
+                                "this standby has no free connection for this address; try again shortly";
+                            standby.refuse(stream, peer, detail.to_owned(), shutdown).await;
+                            drop(place);
+                        });
+                    }
+                    Admission::Nothing => {}
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -92,6 +106,10 @@ impl Standby {
         }
         if first.starts_with(b"GET /healthz") || first.starts_with(b"HEAD /healthz") {
             return self.refuse(client, peer, "this server is a standby".to_owned(), shutdown).await;
+        }
+        // This server owns the stores by now: the client connects again, and is served.
+        if self.owner.has_changed().is_err() {
+            return;
         }
         let Some(target) = self.owner.borrow_and_update().clone() else {
             let detail = "this server is starting or is a standby, and no server owns the stores at the moment; try \
@@ -120,20 +138,37 @@ impl Standby {
         }
     }
 
-    /// Copies bytes in both directions until one side ends, or another server owns the stores.
-    async fn pass(
-        &mut self,
-        mut client: TcpStream,
-        peer: SocketAddr,
-        mut owner: TcpStream,
-        to: &ForwardTarget,
-    ) {
+    /// Copies bytes in both directions until the owner ends the connection, the client accepts no data, or another server owns
+    /// the stores.
+    async fn pass(&mut self, client: TcpStream, peer: SocketAddr, mut owner: TcpStream, to: &ForwardTarget) {
         if let Err(error) = client.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY; small writes may be delayed");
         }
+        let client = StallGuard::new(client, recount_transport::limits::WRITE_STALL);
+        let (mut from_client, mut to_client) = tokio::io::split(client);
+        let (mut from_owner, mut to_owner) = owner.split();
+        let requests = async {
+            let copied = tokio::io::copy(&mut from_client, &mut to_owner).await;
+            // The owner still responds to what was sent, and then ends the connection.
+            copied.and(to_owner.shutdown().await)
+        };
+        let responses = async {
+            tokio::io::copy(&mut from_owner, &mut to_client).await?;
+            to_client.shutdown().await
+        };
+        let passing = async {
+            tokio::pin!(requests);
+            tokio::pin!(responses);
+            let ended = tokio::select! {
+                ended = &mut responses => return ended,
+                ended = &mut requests => ended,
+            };
+            // A client may end its direction only.
+            ended.and(responses.await)
+        };
         let replaced = self.owner.wait_for(|now| now.as_ref().is_some_and(|now| now.node != to.node));
         tokio::select! {
-            ended = tokio::io::copy_bidirectional(&mut client, &mut owner) => {
+            ended = passing => {
                 if let Err(error) = ended {
                     tracing::debug!(%peer, %error, "a connection to the owner ended early");
                 }
@@ -150,7 +185,7 @@ impl Standby {
         match &self.encryption {
             None => refuse_connection(client, peer, router).await,
             Some(encryption) => {
-                if let Some(encrypted) = encryption.encrypt(client, peer, &mut shutdown).await {
+                if let Some(encrypted) = encryption.encrypt(client, peer, true, &mut shutdown).await {
                     refuse_connection(encrypted, peer, router).await;
                 }
             }

@@ -33,6 +33,8 @@ pub struct TlsFiles {
 #[derive(Clone)]
 pub(crate) struct ServerTls {
     acceptor: TlsAcceptor,
+    /// Offers HTTP/1 only.
+    refusing: TlsAcceptor,
     certificate: Arc<Certificate>,
 }
 
@@ -56,13 +58,20 @@ impl ServerTls {
             .with_safe_default_protocol_versions()
             .map_err(|why| StartError::failed(format!("cannot set up TLS: {why}")))?;
         let mut config = config.with_no_client_auth().with_cert_resolver(certificate.clone());
-        config.alpn_protocols = vec![HTTP_2.to_vec(), HTTP_1.to_vec()];
-        Ok(ServerTls { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
+        config.alpn_protocols = vec![HTTP_1.to_vec()];
+        let refusing = TlsAcceptor::from(Arc::new(config.clone()));
+        config.alpn_protocols.insert(0, HTTP_2.to_vec());
+        Ok(ServerTls { acceptor: TlsAcceptor::from(Arc::new(config)), refusing, certificate })
     }
 
-    /// Encrypts a connection.
-    pub(crate) async fn handshake(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        let handshake = self.acceptor.accept(stream);
+    /// Encrypts a connection. One that is refused afterwards needs HTTP/1.
+    pub(crate) async fn handshake(
+        &self,
+        stream: TcpStream,
+        will_refuse: bool,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let acceptor = if will_refuse { &self.refusing } else { &self.acceptor };
+        let handshake = acceptor.accept(stream);
         let too_slow = |_| Err(io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake takes too long"));
         tokio::time::timeout(limits::HEAD_WAIT, handshake).await.unwrap_or_else(too_slow)
     }

@@ -116,6 +116,7 @@ pub struct Checker {
     noted: Vec<Noted>,
     /// Differences from recorded digests; the check continues after them.
     differences: Vec<String>,
+    ended_at: Option<u64>,
 }
 
 impl Checker {
@@ -130,6 +131,7 @@ impl Checker {
             problems: Vec::new(),
             noted: Vec::new(),
             differences: Vec::new(),
+            ended_at: None,
         }
     }
 
@@ -167,6 +169,11 @@ impl Checker {
         });
     }
 
+    /// The sequence of the run's ending, if it was checked.
+    pub fn ended_at(&self) -> Option<u64> {
+        self.ended_at
+    }
+
     /// How many events were checked.
     pub fn count(&self) -> u64 {
         self.count
@@ -201,6 +208,9 @@ impl Checker {
         self.count += 1;
         self.head = self.head.then(bytes);
         self.compare();
+        if signed::is_ending(bytes) {
+            self.ended_at = self.ended_at.or(Some(place));
+        }
         let outcome = match codec::decode(bytes) {
             Ok(event) if event.run_id.to_string() != self.run_id => {
                 Err(format!("event {place} belongs to {}", event.run_id))

@@ -277,9 +277,9 @@ async fn check_once(
     }
     // If events are damaged, a digest mismatch would only repeat that.
     let sum = digest.as_ref().filter(|_| damaged.is_empty()).map(|digest| (digest.events, &*digest.head));
+    let ended_at = checker.ended_at();
     let mut report = checker.finish(sum);
-    // A server signs the head of a run that has not ended when it is requested.
-    signed.report(true, &mut report);
+    signed.report(ended_at, &mut report);
     if damaged.is_empty() {
         damaged.extend(undigested);
     }

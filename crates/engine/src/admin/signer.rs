@@ -25,6 +25,8 @@ pub(crate) struct Signer {
 pub(super) struct SignerState {
     pub(super) key: SigningKey,
     pub(super) progress: Progress,
+    /// A change was sent to the store and its outcome is not known here: both are read again before the next use.
+    pub(super) is_unsettled: bool,
 }
 
 /// Signs nothing until it is set.

@@ -7,10 +7,11 @@
 use memchr::memmem::Finder;
 use recount_event::codec::Envelope;
 use recount_event::{Code, RunId, time};
-use recount_log::{Append, Guard, RowPut, Store, Tail};
+use recount_log::{Append, Guard, Row, RowPut, Store, Tail};
 use recount_signature::{ALGORITHM, Jwk, SEED_BYTES, SignedHead, SigningKey, Statement};
 use recount_world::Kind;
 use serde::{Deserialize, Serialize};
+use tokio::sync::MutexGuard;
 
 use crate::admin::handle::AdminHandle;
 use crate::admin::signer::{Progress, Signer, SignerState};
@@ -30,15 +31,17 @@ pub struct KeyRow {
 }
 
 impl AdminHandle {
-    /// Signs the heads of ended runs from now on, and first those of runs that ended earlier. Needs a key that seals.
+    /// Signs the heads of ended runs from now on, and first those of runs that ended earlier. Needs a key that seals. If its
+    /// records are damaged, nothing is signed.
     #[boxed]
     pub async fn start_signing(&self, tenant: &str) -> Result<(), Error> {
-        let progress = self.row_of(rows::SIGNING, rows::SIGNING_PROGRESS).await?.unwrap_or_default();
-        let key = match self.stored_key().await? {
-            Some(key) => key,
-            None => self.new_key(None).await?,
+        let state = match self.signer_state().await {
+            Err(error) if error.is_damage() => {
+                tracing::error!(%error, tenant, "heads of runs are not signed: the records of signing are damaged");
+                return Ok(());
+            }
+            state => tokio::sync::Mutex::new(state?),
         };
-        let state = tokio::sync::Mutex::new(SignerState { key, progress });
         if self.signer.set(Signer { tenant: tenant.to_owned(), state }).is_err() {
             return Err(Error::bug("signing was started twice"));
         }
@@ -52,6 +55,33 @@ impl AdminHandle {
             }
         });
         Ok(())
+    }
+
+    async fn signer_state(&self) -> Result<SignerState, Error> {
+        let progress = self.stored_progress().await?;
+        let key = match self.stored_key().await? {
+            Some(key) => key,
+            // A seed that cannot be opened stays: the right seal key may come back.
+            None => self.new_key(false).await?,
+        };
+        Ok(SignerState { key, progress, is_unsettled: false })
+    }
+
+    async fn stored_progress(&self) -> Result<Progress, Error> {
+        let row = self.ground().store().row(rows::SIGNING, rows::SIGNING_PROGRESS).await?;
+        let read = |row: Row| read_row(rows::SIGNING, rows::SIGNING_PROGRESS, &row.value);
+        Ok(row.map(read).transpose()?.unwrap_or_default())
+    }
+
+    /// The state as the store has it.
+    async fn settled<'s>(&self, signer: &'s Signer) -> Result<MutexGuard<'s, SignerState>, Error> {
+        let mut state = signer.state.lock().await;
+        if state.is_unsettled {
+            let cursor = state.progress.cursor;
+            *state = self.signer_state().await?;
+            state.progress.cursor = state.progress.cursor.max(cursor);
+        }
+        Ok(state)
     }
 
     /// Follows the feed and signs the head of each run that ends.
@@ -73,8 +103,14 @@ impl AdminHandle {
                 }
                 let Ok(read) = Envelope::read(&envelope) else { continue };
                 let is_ending = matches!(&*read.type_name, "run.finished" | "run.failed" | "run.cancelled");
-                if is_ending {
-                    self.sign_ended(signer, read.run_id, position).await?;
+                if !is_ending {
+                    continue;
+                }
+                match self.sign_ended(signer, read.run_id, position).await {
+                    Err(error) if error.is_damage() => {
+                        tracing::error!(run = %read.run_id, %error, "the head of a damaged run is not signed");
+                    }
+                    signed => signed?,
                 }
             }
             if let Some(last) = last {
@@ -87,7 +123,7 @@ impl AdminHandle {
 
     /// Signs the head of an ended run, unless that was done, and stores it with the progress.
     async fn sign_ended(&self, signer: &Signer, run: RunId, position: u64) -> Result<(), Error> {
-        let mut state = signer.state.lock().await;
+        let mut state = self.settled(signer).await?;
         if self.stored_head(run).await?.is_some() {
             return Ok(());
         }
@@ -104,12 +140,14 @@ impl AdminHandle {
         let signed = state.key.sign(&statement);
         let cursor = state.progress.cursor.max(position);
         let progress = Progress { cursor, number, digest: Some(signed.digest()) };
+        state.is_unsettled = true;
         self.put_rows(vec![
             rows::put(rows::SIGNED_HEADS, run.to_string(), Guard::Absent, &signed),
             rows::put(rows::SIGNING, rows::SIGNING_PROGRESS, Guard::Any, &progress),
         ])
         .await?;
         state.progress = progress;
+        state.is_unsettled = false;
         Ok(())
     }
 
@@ -141,7 +179,7 @@ impl AdminHandle {
             return Ok(None);
         };
         if !row.has_ended() {
-            let state = signer.state.lock().await;
+            let state = self.settled(signer).await?;
             return Ok(Some(state.key.sign(&self.statement(&signer.tenant, &state.key, run, &tail))));
         }
         // A head that was stored and is missing is not signed anew.
@@ -175,14 +213,14 @@ impl AdminHandle {
                 "this server signs nothing, because it has no data folder",
             ));
         };
-        let mut state = signer.state.lock().await;
-        let keys = self.signing_keys().await?;
-        if keys.len() >= limits::SIGNING_KEYS_MAX {
+        let mut state = self.settled(signer).await?;
+        if self.signing_keys().await?.len() >= limits::SIGNING_KEYS_MAX {
             let detail = format!("the limit of {} keys is reached", limits::SIGNING_KEYS_MAX);
             return Err(Error::rejected(Code::LimitReached, detail));
         }
-        let retired = keys.into_iter().find(|key| key.public.kid == state.key.id());
-        state.key = self.new_key(retired).await?;
+        state.is_unsettled = true;
+        state.key = self.new_key(true).await?;
+        state.is_unsettled = false;
         let created = self.signing_keys().await?.into_iter().find(|key| key.public.kid == state.key.id());
         created.ok_or_else(|| Error::bug("the new key is not stored"))
     }
@@ -194,11 +232,11 @@ impl AdminHandle {
             return Ok(None);
         };
         let seed = match self.write().unseal_at(&rows::signing_seed(&current.public.kid)).await {
-            Ok(seed) => seed,
-            Err(error) => {
+            Err(error) if error.is_damage() => {
                 tracing::warn!(%error, key = current.public.kid, "the private key that signs heads cannot be opened");
                 None
             }
+            seed => seed?,
         };
         let key = seed.and_then(|seed| <[u8; SEED_BYTES]>::try_from(seed).ok());
         let key = key.map(|seed| SigningKey::from_seed(&seed)).filter(|key| key.id() == current.public.kid);
@@ -211,8 +249,8 @@ impl AdminHandle {
         Ok(key)
     }
 
-    /// Creates and stores a key; others are retired.
-    async fn new_key(&self, retired: Option<KeyRow>) -> Result<SigningKey, Error> {
+    /// Creates and stores a key; others are retired, and their private parts deleted if requested.
+    async fn new_key(&self, deletes_seeds: bool) -> Result<SigningKey, Error> {
         let mut seed = [0; SEED_BYTES];
         for half in seed.chunks_mut(16) {
             half.copy_from_slice(&self.ground().world.entropy.draw().to_le_bytes()[..half.len()]);
@@ -224,15 +262,15 @@ impl AdminHandle {
             self.write().sealed_row(&rows::signing_seed(key.id()), &seed)?,
             rows::put(rows::SIGNING_KEYS, key.id(), Guard::Absent, &new),
         ];
-        let mut others = self.signing_keys().await?;
-        others.retain(|other| other.retired_at.is_none());
-        others.extend(retired);
-        others.dedup_by(|one, other| one.public.kid == other.public.kid);
-        for other in others {
+        for other in self.signing_keys().await? {
             let id = other.public.kid.clone();
-            let other = KeyRow { retired_at: Some(now.clone()), ..other };
-            changes.push(rows::put(rows::SIGNING_KEYS, id.clone(), Guard::Any, &other));
-            changes.push(rows::delete(rows::SEALED, rows::signing_seed(&id)));
+            if other.retired_at.is_none() {
+                let other = KeyRow { retired_at: Some(now.clone()), ..other };
+                changes.push(rows::put(rows::SIGNING_KEYS, id.clone(), Guard::Any, &other));
+            }
+            if deletes_seeds {
+                changes.push(rows::delete(rows::SEALED, rows::signing_seed(&id)));
+            }
         }
         self.put_rows(changes).await?;
         tracing::info!(key = key.id(), "a new key signs the heads of runs");
@@ -246,15 +284,6 @@ impl AdminHandle {
 
     async fn stored_head(&self, run: RunId) -> Result<Option<SignedHead>, Error> {
         stored_head(self.ground().store(), &run.to_string()).await
-    }
-
-    async fn row_of<T: serde::de::DeserializeOwned>(
-        &self,
-        space: &str,
-        key: &str,
-    ) -> Result<Option<T>, Error> {
-        let row = self.ground().store().row(space, key).await?;
-        row.map(|row| read_row(space, key, &row.value)).transpose()
     }
 }
 

@@ -163,8 +163,14 @@ pub(super) async fn cancel_run(RunInPath { face, run }: RunInPath, request: Requ
 }
 
 pub(super) async fn get_run_digest(RunInPath { face, run }: RunInPath) -> HandlerResult {
+    // The head first: it must not cover events that the digest lacks.
+    let mut signed = face.engine.admin().signed_head(run).await?;
     let digest = face.engine.read().digest(run).await?;
-    let signed = face.engine.admin().signed_head(run).await?.map(|signed| reply::SignedHead {
+    if face.engine.catalogue().run(run).await?.is_some_and(|row| row.has_ended()) {
+        // It may have ended in between.
+        signed = face.engine.admin().signed_head(run).await?;
+    }
+    let signed = signed.map(|signed| reply::SignedHead {
         cose: signed.cose().unwrap_or_default(),
         statement: signed.statement,
         signature: signed.signature,

@@ -56,7 +56,8 @@ pub(super) fn approval(
     let mut page = String::new();
     let effect = row.action.as_deref().unwrap_or(&row.summary);
     lines(&mut page, effect);
-    if row.summary != effect && row.preview_kind.as_deref() != Some("command") {
+    let repeats_it = preview.is_some() && row.preview_kind.as_deref() == Some("command");
+    if row.summary != effect && !repeats_it {
         section(&mut page, "Call", &row.summary);
     }
     if let Some(preview) = preview {

@@ -13,6 +13,8 @@ pub struct SignedCheck {
     /// To be compared with the run.
     pub noted: Option<Noted>,
     problem: Option<String>,
+    /// How many events it covers.
+    events: u64,
     /// No signed head was found, which is right until the run has ended.
     is_missing: bool,
 }
@@ -28,7 +30,7 @@ impl SignedCheck {
             Ok(statement) => match Noted::head(run_id, &statement.head) {
                 Some(head) => {
                     let noted = Some(Noted { events: Some(statement.events), ..head });
-                    SignedCheck { noted, ..SignedCheck::default() }
+                    SignedCheck { noted, events: statement.events, ..SignedCheck::default() }
                 }
                 None => SignedCheck::wrong("its signed head is unreadable".to_owned()),
             },
@@ -54,11 +56,18 @@ impl SignedCheck {
         noted.iter().chain(&self.noted).cloned().collect()
     }
 
-    /// Adds what is wrong with the signed head. `has_ended`: the run must have one.
-    pub fn report(self, has_ended: bool, report: &mut VerifyReport) {
+    /// Adds what is wrong with the signed head. `ended_at` is the sequence of the run's ending: only a head that covers it was
+    /// signed at the end.
+    pub fn report(self, ended_at: Option<u64>, report: &mut VerifyReport) {
+        let has_trusted = self.problem.is_none() && !self.is_missing && self.noted.is_some();
         report.problems.extend(self.problem);
-        if self.is_missing && has_ended {
-            report.problems.push("it has no signed head".to_owned());
+        match ended_at {
+            Some(_) if self.is_missing => report.problems.push("it has no signed head".to_owned()),
+            Some(ending) if has_trusted && self.events <= ending => report.problems.push(format!(
+                "its signed head covers only {} events, and it ended with event {ending}",
+                self.events
+            )),
+            _ => {}
         }
     }
 }
@@ -83,4 +92,42 @@ pub(super) fn is_signed(tenant: &str) -> bool {
 pub(super) fn is_ending(envelope: &[u8]) -> bool {
     let read = Envelope::read(envelope);
     read.is_ok_and(|read| matches!(&*read.type_name, "run.finished" | "run.failed" | "run.cancelled"))
+}
+
+#[cfg(test)]
+mod tests {
+    use recount_signature::{ALGORITHM, SEED_BYTES, SigningKey, Statement};
+
+    use super::*;
+
+    /// The problems of a run that ended with event 4 and has a head over so many events.
+    fn problems(events: Option<u64>, ended_at: Option<u64>) -> Vec<String> {
+        let key = SigningKey::from_seed(&[1; SEED_BYTES]);
+        let keys = PublicKeys::parse(&serde_json::to_string(key.public()).unwrap()).unwrap();
+        let signed = events.map(|events| {
+            key.sign(&Statement {
+                tenant: "default".to_owned(),
+                run_id: "run_1".to_owned(),
+                events,
+                algorithm: ALGORITHM.to_owned(),
+                head: "0".repeat(64),
+                signed_at: String::new(),
+                key_id: key.id().to_owned(),
+                number: None,
+                previous: None,
+            })
+        });
+        let mut report = VerifyReport { problems: Vec::new(), ..VerifyReport::missing("run_1") };
+        SignedCheck::of("run_1", signed.as_ref(), &keys).report(ended_at, &mut report);
+        report.problems
+    }
+
+    #[test]
+    fn a_head_that_was_signed_before_the_end_is_not_enough() {
+        assert_eq!(problems(Some(5), Some(4)), [""; 0]);
+        assert_eq!(problems(Some(3), None), [""; 0], "it has not ended");
+        assert!(problems(Some(4), Some(4))[0].contains("covers only 4 events"));
+        assert_eq!(problems(None, Some(4)), ["it has no signed head"]);
+        assert_eq!(problems(None, None), [""; 0]);
+    }
 }

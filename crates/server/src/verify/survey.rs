@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use recount_log::{Fault, Integrity, ReadBound, Record, Store, StreamKey};
 
-use super::signed::{PublicKeys, SignedCheck, is_ending};
+use super::signed::{PublicKeys, SignedCheck};
 use super::{Checker, Noted, VerifyReport};
 use crate::{audit, limits};
 
@@ -122,8 +122,8 @@ pub(super) async fn runs_of(
         after = Some(last.clone());
         for stream in &streams {
             let signed = SignedCheck::of_store(store, stream, keys).await;
-            let (mut report, has_ended) = one(store, stream, &signed.with(noted)).await;
-            signed.report(has_ended, &mut report);
+            let (mut report, ended_at) = one(store, stream, &signed.with(noted)).await;
+            signed.report(ended_at, &mut report);
             reports.push(report);
         }
     }
@@ -173,13 +173,12 @@ async fn catalogue(store: &dyn Store) -> Vec<String> {
     astray
 }
 
-/// Checks a run, and returns whether it has ended as far as it can be read.
-async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> (VerifyReport, bool) {
-    let mut has_ended = false;
+/// Checks a run, and returns the sequence of its ending as far as it can be read.
+async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> (VerifyReport, Option<u64>) {
     let tail = store.tail(stream).await;
     let started = match &tail {
         Ok(Some(tail)) if tail.erased => {
-            return (VerifyReport::erased(stream, tail.next_sequence, &tail.head.to_string(), noted), false);
+            return (VerifyReport::erased(stream, tail.next_sequence, &tail.head.to_string(), noted), None);
         }
         Ok(Some(tail)) if tail.first_sequence > 0 => {
             Checker::beginning_at(stream, tail.first_sequence, &tail.start.to_string())
@@ -193,7 +192,6 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> (VerifyR
         match store.read(stream, from, bound).await {
             Ok(page) if page.is_empty() => break None,
             Ok(page) => {
-                has_ended = page.last().is_some_and(|last| is_ending(&last.bytes));
                 for record in page {
                     // The checker keeps the problem for the report.
                     drop(checker.event(&record.bytes));
@@ -205,12 +203,13 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> (VerifyR
         }
     };
     if let Some(fault) = unreadable {
-        let from = checker.count();
+        let (from, ended_at) = (checker.count(), checker.ended_at());
         // A check of its end and head would only repeat the problem.
         let mut report = checker.finish(None);
         report.problems.extend(unreadable_ranges(store, stream, from, fault).await);
-        return (report, has_ended);
+        return (report, ended_at);
     }
+    let ended_at = checker.ended_at();
     let report = match tail {
         Ok(tail) => {
             let tail = tail.map(|tail| (tail.next_sequence, tail.head.to_string()));
@@ -224,7 +223,7 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> (VerifyR
             report
         }
     };
-    (report, has_ended)
+    (report, ended_at)
 }
 
 /// Describes every unreadable range of a run, from the first on.

@@ -35,26 +35,30 @@ impl Follower {
                 return;
             }
         };
+        // All events of a tenant that did not exist are new.
+        let mut is_new_tenant = false;
         loop {
-            if let Some(engine) = self.tenants.engine(&webhook.tenant) {
-                match self.follow(&engine, &sender).await {
+            match self.tenants.engine(&webhook.tenant) {
+                None => is_new_tenant = true,
+                Some(engine) => match self.follow(&engine, &sender, is_new_tenant).await {
                     Ok(()) => return,
                     Err(error) => {
+                        self.status.failed(&error.to_string(), self.world.clock.now_ms());
                         tracing::warn!(webhook = webhook.name, %error, "a webhook cannot read the log; retrying");
                     }
-                }
+                },
             }
             tokio::time::sleep(limits::WEBHOOK_RESTART).await;
         }
     }
 
-    /// The stored progress, or that of a new webhook: it begins with the events from now on.
-    async fn progress(&self, engine: &Engine) -> Result<WebhookRow, Error> {
+    /// The stored progress, or that of a new webhook: it begins with the events from now on, or with all of a new tenant.
+    async fn progress(&self, engine: &Engine, is_new_tenant: bool) -> Result<WebhookRow, Error> {
         let (admin, webhook) = (engine.admin(), &self.status.webhook);
         let last = engine.read().last_position().await?;
         let mut row = match admin.webhook(&webhook.name).await? {
             Some(row) => row,
-            None => WebhookRow { cursor: last, ..WebhookRow::default() },
+            None => WebhookRow { cursor: if is_new_tenant { 0 } else { last }, ..WebhookRow::default() },
         };
         if row.cursor > last {
             let cursor = row.cursor;
@@ -74,9 +78,10 @@ impl Follower {
         Ok(row)
     }
 
-    async fn follow(&self, engine: &Engine, sender: &Sender) -> Result<(), Error> {
+    async fn follow(&self, engine: &Engine, sender: &Sender, is_new_tenant: bool) -> Result<(), Error> {
         let (admin, webhook) = (engine.admin(), &self.status.webhook);
-        let mut row = self.progress(engine).await?;
+        let mut row = self.progress(engine, is_new_tenant).await?;
+        self.status.succeeded();
         if row.disabled.is_some() {
             tracing::warn!(webhook = webhook.name, "the webhook is disabled: its receiver returned 410");
             return Ok(());
@@ -224,10 +229,17 @@ impl Follower {
         envelope: &'a Envelope<'a>,
         bytes: &'a [u8],
     ) -> Result<Message<'a>, Error> {
-        let run = engine.catalogue().run(envelope.run_id).await?;
-        let decision = self.decision(engine, envelope, bytes).await?;
+        // A damaged row costs the title or the link, not the event.
+        let title = match engine.catalogue().run(envelope.run_id).await {
+            Err(error) if error.is_damage() => None,
+            run => run?.and_then(|run| run.title),
+        };
+        let decision = match self.decision(engine, envelope, bytes).await {
+            Err(error) if error.is_damage() => None,
+            decision => decision?,
+        };
         let tenant = &self.status.webhook.tenant;
-        Ok(Message { envelope, bytes, position, tenant, title: run.and_then(|run| run.title), decision })
+        Ok(Message { envelope, bytes, position, tenant, title, decision })
     }
 
     /// The link for a pending prompt, if links are configured.

@@ -20,7 +20,6 @@ use crate::Running;
 use crate::agents;
 use crate::config::{Config, Options};
 use crate::start::{assemble, begin};
-use crate::stores::IfOwned;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -138,8 +137,7 @@ async fn server(folder: &Path, configuration: &str) -> Running {
     let world = World::real();
     let registry = agents::registry(&config, &world).unwrap();
     let redactor = Arc::new(Redactor::shapes());
-    let (running, listeners, pool) =
-        assemble(&config, world, registry, redactor, IfOwned::Refuse).await.unwrap();
+    let (running, listeners, pool) = assemble(&config, world, registry, redactor, None).await.unwrap();
     begin(&running, listeners, pool).await.unwrap();
     running
 }
