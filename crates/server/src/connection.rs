@@ -221,7 +221,7 @@ pub(crate) async fn serve_http2<IO: AsyncRead + AsyncWrite + Unpin + Send + 'sta
 struct ActiveRequests {
     active: AtomicUsize,
     /// Counts all requests.
-    begun: AtomicU64,
+    started: AtomicU64,
 }
 
 /// One of them, until it is dropped.
@@ -230,17 +230,17 @@ struct ActiveRequest(Arc<ActiveRequests>);
 impl ActiveRequests {
     fn begin(self: &Arc<Self>) -> ActiveRequest {
         self.active.fetch_add(1, Ordering::Relaxed);
-        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.started.fetch_add(1, Ordering::Relaxed);
         ActiveRequest(self.clone())
     }
 
     /// Waits until there was no request for as long as an HTTP/1 connection may be without one.
     async fn idle(&self) {
         loop {
-            let before = self.begun.load(Ordering::Relaxed);
+            let before = self.started.load(Ordering::Relaxed);
             tokio::time::sleep(limits::HEAD_WAIT).await;
             let is_active = self.active.load(Ordering::Relaxed) > 0;
-            if !is_active && self.begun.load(Ordering::Relaxed) == before {
+            if !is_active && self.started.load(Ordering::Relaxed) == before {
                 return;
             }
         }
