@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
-/// Record the calls between an MCP client and an MCP server, or serve the log to an MCP client
+/// Record the calls to an MCP server, or serve the log over MCP
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct Mcp {

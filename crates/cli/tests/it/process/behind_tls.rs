@@ -25,7 +25,7 @@ impl Proxy {
     /// It ends with the tests.
     pub(crate) fn before(server: &Server, folder: &Path) -> Self {
         let authority = Authority::new();
-        let (certificate, key) = authority.issue();
+        let (certificate, key) = authority.issue(&["localhost"]);
         let path = authority.write(folder);
 
         // Of two that may be there in this program, this one.

@@ -23,17 +23,17 @@ impl Authority {
         path
     }
 
-    /// A certificate for `localhost`, and its key.
-    pub(crate) fn issue(&self) -> (Certificate, KeyPair) {
+    /// A certificate for some names, and its key.
+    pub(crate) fn issue(&self, names: &[&str]) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let params = CertificateParams::new(names).unwrap();
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    /// Writes a certificate for `localhost` and its key as a server reads them.
+    /// Writes a certificate for this machine and its key as a server reads them.
     pub(crate) fn issue_files(&self, cert: &Path, key: &Path) {
-        let (certificate, private) = self.issue();
+        let (certificate, private) = self.issue(&["localhost", "127.0.0.1"]);
         std::fs::write(key, private.serialize_pem()).unwrap();
         std::fs::write(cert, certificate.pem()).unwrap();
     }
