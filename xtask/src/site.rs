@@ -316,7 +316,7 @@ fn broken_link(file: &Path, link: &str, texts: &BTreeMap<PathBuf, String>) -> Op
     if !path.exists() {
         return Some(format!("{link} leads to no file"));
     }
-    let Some(text) = texts.get(&path).filter(|_| !heading.is_empty()) else { return None };
+    let text = texts.get(&path).filter(|_| !heading.is_empty())?;
     let is_there = text.contains(&format!(" id=\"{heading}\""));
     (!is_there).then(|| format!("{link} leads to no heading"))
 }
