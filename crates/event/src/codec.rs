@@ -97,6 +97,11 @@ impl<'a> Envelope<'a> {
             serde_json::from_slice(bytes).map_err(|why| DecodeError::Envelope(why.to_string()))?;
         raw.checked()
     }
+
+    /// Whether this event ends its run.
+    pub fn is_ending(&self) -> bool {
+        matches!(&*self.type_name, "run.finished" | "run.failed" | "run.cancelled")
+    }
 }
 
 /// Reads an event. Types that are not in the registry are kept as they are.

@@ -218,7 +218,7 @@ impl Follower {
         }
         if memchr::memmem::find(bytes, ENDING).is_some()
             && let Ok(envelope) = Envelope::read(bytes)
-            && matches!(&*envelope.type_name, "run.finished" | "run.failed" | "run.cancelled")
+            && envelope.is_ending()
         {
             self.export_run(envelope.run_id).await;
             self.runs += 1;

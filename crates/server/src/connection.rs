@@ -36,8 +36,6 @@ use crate::limits;
 use crate::peer::{ArrivedAt, Encrypted, Peer};
 use crate::upgradable::upgradable;
 
-type Socket<IO> = StallGuard<IO>;
-
 /// What all connections share.
 pub(crate) struct ServerContext {
     pub(crate) router: Router,
@@ -110,11 +108,11 @@ async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown
 
 /// Serves requests until one is for a stream; `None` when the connection is over.
 async fn serve_http<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    socket: Socket<IO>,
+    socket: StallGuard<IO>,
     ends: Ends,
     context: &Arc<ServerContext>,
     shutdown: &mut Shutdown,
-) -> Option<(Socket<IO>, Stream)> {
+) -> Option<(StallGuard<IO>, Stream)> {
     let (peer, waiting) = (ends.peer, socket.waiting());
     let requested = RequestedStream::default();
     let (socket, dropped) = upgradable(socket);
@@ -409,4 +407,19 @@ fn head(headers: &HeaderMap, clock: &dyn Clock) -> Bytes {
     let date = httpdate::fmt_http_date(now);
     out.put_slice(format!("transfer-encoding: chunked\r\ndate: {date}\r\n\r\n").as_bytes());
     out.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_only_after_a_time_without_requests() {
+        let requests = Arc::<ActiveRequests>::default();
+        let is_idle = async |within| tokio::time::timeout(within, requests.idle()).await.is_ok();
+        let active = requests.begin();
+        assert!(!is_idle(10 * limits::HEAD_WAIT).await, "a response is being sent");
+        drop(active);
+        assert!(is_idle(2 * limits::HEAD_WAIT).await);
+    }
 }

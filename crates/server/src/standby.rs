@@ -197,3 +197,55 @@ fn refusal(detail: &str) -> Response {
     let refusal = Refusal::new(Code::StoreUnavailable, detail);
     Refusal { retry_after: Some(limits::STANDBY_RETRY), ..refusal }.into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use recount_engine::SEAL_KEY_BYTES;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::forwarding::NodeKey;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Both ends of a connection.
+    async fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (near, listener.accept().await.unwrap().0)
+    }
+
+    /// A client could otherwise keep a place of the standby for ever.
+    #[tokio::test]
+    async fn a_passed_connection_ends_when_the_owner_ends_it_although_the_client_does_not() {
+        let (mut client, accepted) = connected().await;
+        let (mut owner, to_owner) = connected().await;
+        let key = NodeKey::derive(&[1; SEAL_KEY_BYTES]);
+        let target = ForwardTarget { node: "owner".to_owned(), address: String::new(), key };
+        let (_known, known_owner) = watch::channel(Some(target.clone()));
+        let address = accepted.local_addr().unwrap();
+        let mut standby = Standby {
+            world: World::real(),
+            redactor: Arc::new(Redactor::shapes()),
+            owner: known_owner,
+            arrived_at: address,
+            encryption: None,
+        };
+        let passing = standby.pass(accepted, address, to_owner, &target);
+        let talking = async {
+            client.write_all(b"request").await.unwrap();
+            let mut request = [0; 7];
+            owner.read_exact(&mut request).await.unwrap();
+            owner.write_all(b"response").await.unwrap();
+            drop(owner);
+            let mut response = String::new();
+            client.read_to_string(&mut response).await.unwrap();
+            (request, response)
+        };
+        let both = tokio::time::timeout(PATIENCE, async { tokio::join!(passing, talking) });
+        let ((), (request, response)) = both.await.expect("the place is given back while the client stays");
+        assert_eq!((&request[..], &*response), (&b"request"[..], "response"));
+    }
+}

@@ -102,8 +102,7 @@ impl AdminHandle {
                     continue;
                 }
                 let Ok(read) = Envelope::read(&envelope) else { continue };
-                let is_ending = matches!(&*read.type_name, "run.finished" | "run.failed" | "run.cancelled");
-                if !is_ending {
+                if !read.is_ending() {
                     continue;
                 }
                 match self.sign_ended(signer, read.run_id, position).await {

@@ -31,5 +31,6 @@ mod scene;
 mod sealed;
 mod sessions;
 mod setups;
+mod signing;
 mod tasks;
 mod user_messages;

@@ -90,8 +90,7 @@ pub(super) fn is_signed(tenant: &str) -> bool {
 
 /// Whether an event is the last one of its run.
 pub(super) fn is_ending(envelope: &[u8]) -> bool {
-    let read = Envelope::read(envelope);
-    read.is_ok_and(|read| matches!(&*read.type_name, "run.finished" | "run.failed" | "run.cancelled"))
+    Envelope::read(envelope).is_ok_and(|read| read.is_ending())
 }
 
 #[cfg(test)]
