@@ -1,4 +1,4 @@
-// Clients of MCP read the log: the newest SDK in both eras of the protocol, and the Inspector's command line.
+// Clients of MCP read the log: the newest SDK in both eras of the protocol, the Inspector's command line, and a whole agent.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -11,6 +11,8 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
 import { atEnd } from '../web-tests/ending.mjs';
 import { BINARY, startServer } from '../web-tests/server.mjs';
+import { CLAUDE, agentHome, run as runAgent } from './agents.mjs';
+import { LAST_WORDS, startModelWith } from './model.mjs';
 
 const TEST = { timeout: 120_000 };
 
@@ -68,3 +70,31 @@ test('the Inspector finds no fault with the tools and calls them', TEST, async (
   const read = await inspect('--method', 'resources/read', '--uri', `recount://runs/${run.id}`);
   assert.match(read.contents[0].text, new RegExp(run.id));
 });
+
+for (const [name, words] of Object.entries({
+  http: (server) => ['--transport', 'http', 'recount', `${server.origin}/mcp`],
+  stdio: () => ['recount', '--', BINARY, 'mcp', 'serve'],
+})) {
+  test(`Claude Code finds an earlier run and reads it over ${name}, added as the page for users shows it`, TEST, async (t) => {
+    const server = await startServer(t);
+    const earlier = await newRun(server);
+    const model = await startModelWith([
+      // It shows the model the tools of MCP servers only after a search.
+      { names: /^ToolSearch$/, values: { query: 'select:mcp__recount__search_runs,mcp__recount__get_run' } },
+      { names: /^mcp__recount__search_runs$/, values: { text: 'tests' } },
+      { names: /^mcp__recount__get_run$/, values: { run: earlier.id } },
+    ]);
+    atEnd(t, async () => model.close());
+    const home = await agentHome(server, model);
+    await runAgent(home, [CLAUDE, 'mcp', 'add', ...words(server)]);
+    const printed = await runAgent(home, [CLAUDE, '-p', 'How did the last run end?', '--allowedTools', 'mcp__recount']);
+    assert.match(printed, new RegExp(LAST_WORDS));
+    const blocks = model.requests.at(-1).body.messages.flatMap(({ content }) => (Array.isArray(content) ? content : []));
+    const [, ...results] = blocks.filter(({ type }) => type === 'tool_result');
+    assert.equal(results.length, 2, JSON.stringify(blocks));
+    for (const result of results) {
+      assert.notEqual(result.is_error, true, JSON.stringify(result));
+      assert.match(JSON.stringify(result.content), new RegExp(earlier.id));
+    }
+  });
+}

@@ -16,11 +16,16 @@ export const NOTES_BEFORE = 'alpha\nbeta\ngamma\n';
 export const NOTES_AFTER = 'alpha\nbetter\ngamma\n';
 export const LAST_WORDS = 'The number is printed and the notes are improved.';
 
-/// Serves until `close`. `file` is the full path of the file to edit. `shellFields` are further values for the call of the shell, which
-/// are sent if the tool has such fields. `requests` has every request, and `turns` has each part of the script that was played: agents may
-/// send the same history twice.
-export async function startModel(file, shellFields = {}) {
-  const play = { steps: script(file, shellFields), turns: new Set() };
+/// Serves the script of a command and a change of `file`, the full path of the file to edit. `shellFields` are further values for the call
+/// of the shell, which are sent if the tool has such fields.
+export function startModel(file, shellFields = {}) {
+  return startModelWith(script(file, shellFields));
+}
+
+/// Serves until `close`. Each step has `names`, an expression for names of tools, and `values` by the names of fields. `requests` has every
+/// request, and `turns` has each part of the script that was played: agents may send the same history twice.
+export async function startModelWith(steps) {
+  const play = { steps, turns: new Set() };
   const requests = [];
   const server = createServer(async (request, response) => {
     let text = '';
