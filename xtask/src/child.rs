@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
     let output = command(cargo_program(), root)
@@ -61,4 +61,13 @@ pub(crate) fn watch(mut command: Command) -> Result<bool> {
         println!("{short} ended with {status}");
     }
     Ok(status.success())
+}
+
+/// What a program prints, if it succeeds.
+pub(crate) fn output_of(folder: &Path, words: &[&str]) -> Result<String> {
+    let mut command = command(words[0], folder);
+    let output = command.args(&words[1..]).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot run {}", words[0]))?;
+    ensure!(output.status.success(), "`{}` ended with {}", words.join(" "), output.status);
+    String::from_utf8(output.stdout).with_context(|| format!("{} does not print UTF-8", words[0]))
 }

@@ -14,12 +14,12 @@ mod sbom;
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use self::parts::Parts;
-use crate::child::{cargo_program, command, target_folder, watch};
+use crate::child::{cargo_program, command, output_of, target_folder, watch};
+use crate::targets;
 
 /// The profile of published programs.
 const PROFILE: &str = "dist";
@@ -84,7 +84,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<bool> {
     };
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
-        None => build(root, &target)?,
+        None => {
+            if let Some(why) = targets::missing(root, &target)? {
+                bail!("cannot build for {target}: {why}");
+            }
+            build(root, &target)?
+        }
     };
     check_static(&binary, &target)?;
     let release = stage(root, target, &binary)?;
@@ -131,14 +136,13 @@ fn best_target(root: &Path) -> Result<String> {
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     let Some(machine) = host.strip_suffix("-unknown-linux-gnu") else { return Ok(host.to_owned()) };
     let musl = format!("{machine}-unknown-linux-musl");
-    let library = output_of(root, &["rustc", "--print", "target-libdir", "--target", &musl])?;
-    if Path::new(library.trim()).is_dir() {
-        return Ok(musl);
+    match targets::missing(root, &musl)? {
+        None => Ok(musl),
+        Some(why) => {
+            println!("{musl}: {why}; building {host}, statically");
+            Ok(host.to_owned())
+        }
     }
-    println!(
-        "the standard library of {musl} is missing (rustup target add {musl}); building {host}, statically"
-    );
-    Ok(host.to_owned())
 }
 
 /// Builds the program. Returns its path.
@@ -292,13 +296,4 @@ fn fresh_folder(folder: &Path) -> Result<()> {
         std::fs::remove_dir_all(folder).with_context(|| format!("cannot clear {}", folder.display()))?;
     }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
-}
-
-/// What a program prints, if it succeeds.
-fn output_of(folder: &Path, words: &[&str]) -> Result<String> {
-    let mut command = command(words[0], folder);
-    let output = command.args(&words[1..]).stderr(Stdio::inherit()).output();
-    let output = output.with_context(|| format!("cannot run {}", words[0]))?;
-    ensure!(output.status.success(), "`{}` ended with {}", words.join(" "), output.status);
-    String::from_utf8(output.stdout).with_context(|| format!("{} does not print UTF-8", words[0]))
 }

@@ -16,6 +16,7 @@ mod runner;
 mod setup;
 mod site;
 mod steps;
+mod targets;
 mod tidy;
 
 use std::path::PathBuf;
@@ -54,6 +55,9 @@ cargo xtask <verb>
           pages, completions, licences, SBOM and checksums; --deb and --npm add packages for Debian and npm, --image the
           files of a container image. --binary packs a program that is already built. The address of releases in
           RECOUNT_RELEASES is written into install.sh
+  check-targets [TRIPLE…]
+          Compiles the program for each released platform whose standard library is installed, without linking it, and lists
+          the others. A platform that is named must be installed
   help    Prints this text
 ";
 
@@ -75,7 +79,7 @@ fn run() -> Result<bool> {
         Some((verb, rest)) => (verb.as_str(), rest),
         None => ("help", [].as_slice()),
     };
-    if !matches!(verb, "test" | "bench" | "soak" | "dist") && !rest.is_empty() {
+    if !matches!(verb, "test" | "bench" | "soak" | "dist" | "check-targets") && !rest.is_empty() {
         bail!("`{verb}` takes no arguments; see `cargo xtask help`");
     }
     match verb {
@@ -86,6 +90,7 @@ fn run() -> Result<bool> {
         "tidy" => steps::tidy(&root()?),
         "golden" => golden::run(&root()?),
         "dist" => dist::run(&root()?, &dist::Options::parse(rest)?),
+        "check-targets" => targets::run(&root()?, rest),
         "package" => package::run(&root()?),
         "site" => site::run(&root()?),
         "help" | "--help" | "-h" => {

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::client;
 use crate::conversation::{Conversation, Picture};
 use crate::conversation_cache::{self, CachedConversation, ConversationCache};
+use crate::experimental::Experimental;
 use crate::hooks::Hooks;
 use crate::limits;
 use crate::mcp::{self, McpServers};
@@ -54,18 +55,6 @@ pub struct Settings {
     pub experimental: Experimental,
     /// The configured agents.
     pub profiles: Arc<Profiles>,
-}
-
-/// Which experimental events are enabled; `docs/event-protocol-experimental.md` describes them. Child runs are enabled
-/// by a tool instead.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Experimental {
-    /// `run.branched_from`.
-    pub branches: bool,
-    /// `assistant.tool_call_input_delta`.
-    pub input_deltas: bool,
-    /// `assistant.image_block`.
-    pub images: bool,
 }
 
 impl Settings {

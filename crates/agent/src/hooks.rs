@@ -6,16 +6,21 @@
 //!
 //! The module must not depend on workers.
 
+#[cfg(unix)]
 mod call;
+#[cfg(unix)]
 mod claude;
 mod hook;
 pub mod limits;
 mod matcher;
 mod names;
+#[cfg(unix)]
 mod process;
+#[cfg(unix)]
 mod ruling;
 mod settings;
 
+#[cfg(unix)]
 pub(crate) use self::call::{HookContext, HookedCall};
 pub use self::hook::Hooks;
 pub use self::settings::{HookCommand, HookEvent, HookSettings, HookSettingsError, HookStyle, OnFailure};

@@ -5,6 +5,7 @@
 //!
 //! The module must not depend on workers, policy or models.
 
+#[cfg(unix)]
 mod connection;
 mod content;
 mod era;
@@ -12,19 +13,27 @@ mod fault;
 mod headers;
 mod http;
 pub mod limits;
+#[cfg(unix)]
 mod link;
 mod listing;
 mod message;
 mod names;
+#[cfg(unix)]
 mod pipes;
+mod quota;
 mod server;
+#[cfg(unix)]
 mod session;
 mod settings;
+#[cfg(unix)]
 mod tool;
 
 pub use self::names::{PREFIX, server_of};
+#[cfg(unix)]
 pub(crate) use self::names::{is_meant, tool_name};
 pub use self::server::McpServers;
+#[cfg(unix)]
 pub(crate) use self::session::McpSession;
 pub use self::settings::{McpServerSettings, McpSettings, McpSettingsError};
+#[cfg(unix)]
 pub(crate) use self::tool::assess_call;

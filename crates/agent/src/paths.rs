@@ -7,8 +7,10 @@
 //! kernel resolves paths below the open folder (`openat2`), and all operations use what was opened. Where that system
 //! call is missing, each part of a path is opened separately and no symbolic link is followed.
 
+mod error;
 pub mod limits;
 mod place;
+mod revision;
 mod write;
 
 use std::fs::File;
@@ -19,23 +21,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+pub use error::PathError;
 pub use place::WorkspacePath;
-pub use write::{Expected, Written, revision};
-
-/// Why a path is not opened or written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct PathError {
-    /// Stable and lower case.
-    pub code: &'static str,
-    pub message: String,
-}
-
-impl PathError {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        PathError { code, message: message.into() }
-    }
-}
+pub use revision::revision;
+pub use write::{Expected, Written};
 
 /// An open workspace folder.
 #[derive(Debug)]

@@ -6,31 +6,49 @@
 //! of tools that change files (`editor`), and storing, making and reverting a change (`change`).
 
 mod ask_user;
+#[cfg(unix)]
 pub(crate) mod change;
+#[cfg(unix)]
 mod command;
 pub(crate) mod diff;
+#[cfg(unix)]
 mod edit_file;
+#[cfg(unix)]
 mod editor;
 pub(crate) mod ending;
+#[cfg(unix)]
 mod git;
+#[cfg(unix)]
 pub mod git_diff;
+#[cfg(unix)]
 pub mod git_exec;
+#[cfg(unix)]
 pub mod git_status;
+#[cfg(unix)]
 mod glob;
+#[cfg(unix)]
 mod grep;
 mod hand_off;
 pub(crate) mod input;
 pub mod limits;
+#[cfg(unix)]
 mod multi_edit;
+#[cfg(unix)]
 mod output;
+#[cfg(unix)]
 mod read_file;
 pub(crate) mod read_result;
+#[cfg(unix)]
 mod replace;
+#[cfg(unix)]
 mod rooted;
+#[cfg(unix)]
 pub mod shell;
 pub mod spawn_run;
 mod todo_write;
+#[cfg(unix)]
 pub(crate) mod walk;
+#[cfg(unix)]
 mod write_file;
 
 use std::collections::BTreeMap;
@@ -38,6 +56,7 @@ use std::sync::Arc;
 
 use crate::limits::NAMED_CHARS_MAX;
 use crate::model::ToolSpec;
+#[cfg(unix)]
 use crate::sandbox::Sandbox;
 use crate::schema;
 use crate::tool::Tool;
@@ -88,19 +107,27 @@ impl Tools {
     pub fn standard() -> Self {
         let mut tools = Tools::default();
         tools.add(ask_user::AskUser);
-        tools.add(edit_file::EditFile);
-        tools.add(glob::Glob);
-        tools.add(grep::Grep);
         tools.add(hand_off::HandOff);
-        tools.add(multi_edit::MultiEdit);
-        tools.add(read_file::ReadFile);
         tools.add(read_result::ReadResult);
         tools.add(todo_write::TodoWrite);
-        tools.add(write_file::WriteFile);
+        #[cfg(unix)]
+        tools.add_files();
         tools
     }
 
+    /// Adds the tools for the files of a workspace.
+    #[cfg(unix)]
+    fn add_files(&mut self) {
+        self.add(edit_file::EditFile);
+        self.add(glob::Glob);
+        self.add(grep::Grep);
+        self.add(multi_edit::MultiEdit);
+        self.add(read_file::ReadFile);
+        self.add(write_file::WriteFile);
+    }
+
     /// Adds the tools that run commands in a sandbox.
+    #[cfg(unix)]
     pub fn add_commands(&mut self, sandbox: &Arc<Sandbox>) {
         let commands: [Arc<dyn Tool>; COMMAND_TOOLS.len()] = [
             Arc::new(git_diff::GitDiff::new(sandbox.clone())),

@@ -15,7 +15,8 @@ mod render;
 mod version;
 
 /// Runs come and go in hundreds a second, on all threads; the system's allocator would keep several times what is in
-/// use. See `docs/decisions/0018`.
+/// use. See `docs/decisions/0018`. On Windows it is not built.
+#[cfg(unix)]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -1,12 +1,18 @@
 //! Where data goes. See [`Output`]; words for people go to stderr by [`note`].
 
+#[cfg(unix)]
+mod terminal;
+
+#[cfg(windows)]
+#[path = "output/console.rs"]
+mod terminal;
+
 use std::io::{IsTerminal, Write};
 use std::marker::PhantomData;
-use std::os::fd::AsFd;
 
-use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
+use self::terminal::AsTerminal;
 use crate::{clean, flow, limits};
 
 /// Why data is not written.
@@ -170,13 +176,12 @@ impl Screen {
 }
 
 /// Columns of a terminal.
-fn columns_of(terminal: &impl AsFd) -> usize {
+fn columns_of(terminal: &impl AsTerminal) -> usize {
     size_of(terminal).columns
 }
 
-fn size_of(terminal: &impl AsFd) -> Screen {
-    let (columns, rows) =
-        tcgetwinsize(terminal).map_or((0, 0), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+fn size_of(terminal: &impl AsTerminal) -> Screen {
+    let (columns, rows) = terminal::columns_and_rows(terminal);
     let or = |size: usize, variable: &str, default: usize| {
         let by_variable = || std::env::var(variable).ok().and_then(|size| size.parse().ok());
         let known = Some(size).filter(|size| *size > 0).or_else(by_variable);

@@ -97,6 +97,7 @@ impl Target {
 
 fn is_this_machine(host: &Host) -> bool {
     match host {
+        #[cfg(unix)]
         Host::Unix(_) => true,
         Host::Tcp(name) => {
             name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -110,6 +111,7 @@ fn shown(config: &Config) -> String {
         let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
         match host {
             Host::Tcp(name) => format!("{name}:{port}"),
+            #[cfg(unix)]
             Host::Unix(path) => format!("{}:{port}", path.display()),
         }
     });

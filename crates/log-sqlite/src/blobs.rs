@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use recount_log::Fault;
 use recount_log::limits::BLOB_BYTES_MAX;
+use recount_world::platform::private_file;
 
 use crate::fault::{FaultContext as _, corrupt};
-use crate::folder::{blobs_in, create_folder, private, sync_folder};
+use crate::folder::{blobs_in, create_folder, sync_folder};
 
 /// The name prefix of an incomplete file.
 const UNFINISHED: &str = "unfinished-";
@@ -240,7 +241,7 @@ impl Blobs {
     fn write(&self, bytes: &[u8], path: &Path) -> io::Result<()> {
         let count = self.counter.fetch_add(1, Ordering::Relaxed);
         let unfinished = self.root.join(format!("{UNFINISHED}{count}"));
-        let written = private(OpenOptions::new().write(true).create(true).truncate(true))
+        let written = private_file(OpenOptions::new().write(true).create(true).truncate(true))
             .open(&unfinished)
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
             .and_then(|()| std::fs::rename(&unfinished, path));

@@ -7,6 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use recount_log::{Fault, FaultKind, Retry};
+use recount_world::platform;
 
 use crate::fault::{FaultContext as _, corrupt};
 
@@ -43,7 +44,7 @@ impl Folder {
         create_folder(path)?;
         check_kinds(path)?;
         let lock_path = path.join(LOCK);
-        let mut lock = private(OpenOptions::new().read(true).write(true).create(true))
+        let mut lock = platform::private_file(OpenOptions::new().read(true).write(true).create(true))
             .open(&lock_path)
             .context(&format!("opening {}", lock_path.display()))?;
         match lock.try_lock() {
@@ -164,7 +165,7 @@ pub fn hold(data_dir: &Path) -> Result<Option<File>, Fault> {
 
 /// Creates an empty database file, readable by its owner only, unless it exists.
 pub(crate) fn create_database_at(path: &Path) -> Result<(), Fault> {
-    match private(OpenOptions::new().write(true).create_new(true)).open(path) {
+    match platform::private_file(OpenOptions::new().write(true).create_new(true)).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error).context(&format!("making {}", path.display())),
@@ -191,8 +192,7 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), Fault> {
     }
     let mut builder = DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    platform::private_folder(&mut builder);
     let fresh: Vec<&Path> =
         path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).collect();
     builder.create(path).context(&format!("creating the folder {}", path.display()))?;
@@ -204,19 +204,7 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), Fault> {
 
 /// Makes the names in a folder durable: created and renamed files exist after a power cut.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), Fault> {
-    // On other systems a folder cannot be opened as a file, and names are durable by other means.
-    if cfg!(unix) {
-        let synced = File::open(path).and_then(|folder| folder.sync_all());
-        synced.context(&format!("syncing the folder {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Makes created files private to their owner.
-pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
+    platform::sync_folder(path).context(&format!("syncing the folder {}", path.display()))
 }
 
 #[cfg(test)]

@@ -17,9 +17,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use recount_log::Fault;
+use recount_world::platform::private_file;
 
 use crate::fault::FaultContext as _;
-use crate::folder::{private, sync_folder};
+use crate::folder::sync_folder;
 use crate::limits;
 use crate::options::Durability;
 
@@ -104,7 +105,7 @@ impl HighWater {
             ReadMark::Mark(mark) => mark.count,
             ReadMark::Missing | ReadMark::Unreadable => 0,
         };
-        let file = private(OpenOptions::new().write(true).create(true).truncate(false))
+        let file = private_file(OpenOptions::new().write(true).create(true).truncate(false))
             .open(path)
             .context(&context)?;
         file.set_len(FILE_BYTES).context(&context)?;

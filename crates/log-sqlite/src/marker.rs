@@ -10,10 +10,11 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use recount_log::Fault;
+use recount_world::platform::private_file;
 
 use crate::blobs::Blobs;
 use crate::fault::{FaultContext as _, corrupt};
-use crate::folder::{blobs_in, database_in, private, sync_folder};
+use crate::folder::{blobs_in, database_in, sync_folder};
 use crate::limits;
 
 /// The marker's name in the folder.
@@ -101,7 +102,7 @@ fn path(folder: &Path) -> PathBuf {
 fn write(folder: &Path, state: &str) -> Result<(), Fault> {
     let path = path(folder);
     let beside = folder.join(format!("{BACKUP_MARKER}.new"));
-    let written = private(OpenOptions::new().write(true).create(true).truncate(true))
+    let written = private_file(OpenOptions::new().write(true).create(true).truncate(true))
         .open(&beside)
         .and_then(|mut file| {
             file.write_all(format!("{TITLE}\n{state}\n").as_bytes()).and_then(|()| file.sync_all())

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use recount_log::Fault;
+use recount_world::platform::private_file;
 
 use crate::fault::FaultContext as _;
-use crate::folder::private;
 use crate::limits;
 
 /// Returns an error when the disk has no space for so many bytes. For tests with a simulated disk.
@@ -78,7 +78,7 @@ impl Reserve {
             gate(self.bytes.saturating_sub(there))?;
         }
         let mut file =
-            private(OpenOptions::new().write(true).create(true).truncate(false)).open(&self.path)?;
+            private_file(OpenOptions::new().write(true).create(true).truncate(false)).open(&self.path)?;
         match fallocate(&file, self.bytes) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => self.write_zeros(&mut file),
             allocated => allocated,

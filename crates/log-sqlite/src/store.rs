@@ -11,6 +11,7 @@ use recount_log::{
     FeedRecord, Integrity, Landed, Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange,
     RowRepair, Stats, Store, StreamKey, Tail, WholeRows, admit_blob,
 };
+use recount_world::platform;
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
@@ -399,8 +400,8 @@ impl Store for SqliteStore {
             if reserve.is_spent() {
                 return Err(no_space("the reserve of the data folder is exhausted"));
             }
-            match rustix::fs::statvfs(&database) {
-                Ok(found) if found.f_bavail.saturating_mul(found.f_frsize) < limits::FREE_BYTES_MIN => {
+            match platform::disk_space(&database) {
+                Ok(Some(space)) if space.free < limits::FREE_BYTES_MIN => {
                     Err(no_space("the disk of the data folder is almost full"))
                 }
                 _ => Ok(()),

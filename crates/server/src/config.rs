@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use recount_agent::web::WebSettings;
 use recount_engine::{ArtifactQuota, Policy};
+use recount_world::platform;
 
 pub use self::aaep::Aaep;
 pub use self::aap::Aap;
@@ -113,7 +114,7 @@ impl Config {
     fn settle_with(options: Options, environment: &Environment<'_>) -> Result<Config, StartError> {
         let (file, path) = file::read(options.config.as_deref(), environment)?;
         let data = user_folder("XDG_DATA_HOME", ".local/share", environment).unwrap_or_default();
-        let home = environment("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        let home = environment(platform::HOME).map(PathBuf::from).filter(|home| home.is_absolute());
         let beside = path.parent().map(Path::to_owned).unwrap_or_default();
         let mut lookup = Lookup::new(environment, path, file.values);
         let place = DefaultContext { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
@@ -226,7 +227,7 @@ fn reachable(bound: SocketAddr) -> String {
     if !bound.ip().is_unspecified() {
         return bound.to_string();
     }
-    format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), bound.port())
+    format!("{}:{}", platform::machine_name(), bound.port())
 }
 
 /// Refuses options that contradict a database.
@@ -250,7 +251,7 @@ fn user_folder(variable: &str, below_home: &str, environment: &Environment<'_>) 
     let base = environment(variable)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
-        .or_else(|| environment("HOME").map(|home| PathBuf::from(home).join(below_home)))?;
+        .or_else(|| environment(platform::HOME).map(|home| PathBuf::from(home).join(below_home)))?;
     Some(base.join("recount"))
 }
 

@@ -7,8 +7,6 @@ mod database;
 mod export;
 mod folder;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
@@ -313,10 +311,11 @@ fn priority(checks: &mut Vec<Check>) {
 }
 
 /// Tries to raise the priority, on a thread of its own that ends afterwards.
+#[cfg(target_os = "linux")]
 fn can_raise_priority(niceness: i32) -> bool {
-    if !cfg!(target_os = "linux") {
-        return false;
-    }
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     let raised = Arc::new(AtomicBool::new(false));
     let outcome_flag = raised.clone();
     let tried = recount_world::thread("recount-doctor", move || {
@@ -324,6 +323,11 @@ fn can_raise_priority(niceness: i32) -> bool {
         outcome_flag.store(outcome.is_ok(), Ordering::SeqCst);
     });
     tried.join().is_ok() && raised.load(Ordering::SeqCst)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn can_raise_priority(_: i32) -> bool {
+    false
 }
 
 fn files(checks: &mut Vec<Check>, files: Files) {

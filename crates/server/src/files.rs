@@ -1,6 +1,6 @@
 //! The limit of open files: raised as far as allowed, and the number of connections it is enough for.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use recount_world::platform::{OpenFiles, open_files, raise_open_files};
 
 use crate::limits;
 
@@ -15,15 +15,14 @@ pub struct Files {
 
 impl Files {
     pub fn now() -> Self {
-        let limit = getrlimit(Resource::Nofile);
-        Files { soft: limit.current, hard: limit.maximum }
+        let OpenFiles { soft, hard } = open_files();
+        Files { soft, hard }
     }
 
     /// Raises the current limit to the hard limit. Call it once at startup: programs started later inherit the limit.
     pub fn raise() -> Self {
         let before = Files::now();
-        let limit = Rlimit { current: before.hard, maximum: before.hard };
-        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        if let Err(error) = raise_open_files() {
             tracing::warn!(%error, limit = ?before.soft, "cannot raise the limit of open files");
         }
         Files::now()

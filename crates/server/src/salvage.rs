@@ -15,6 +15,7 @@ use recount_log::{Fault, FaultKind};
 use recount_log_sqlite::database_in;
 use recount_salvage::{Damage as StoreDamage, Salvage, SalvagedRow, Stream};
 use recount_world::World;
+use recount_world::platform::{private_file, private_folder};
 
 use crate::StartError;
 use crate::stores::{database_of, missing_store, open_folder};
@@ -349,16 +350,14 @@ fn put_aside(salvage: &mut Salvage, plan: RunPlan, to: &Path) -> Result<RunRepor
 }
 
 fn write_lines(path: &Path, lines: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
     make_private(path.parent().unwrap_or(path))?;
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = private_file(std::fs::OpenOptions::new().write(true).create_new(true)).open(path)?;
     file.write_all(lines)?;
     file.sync_all()
 }
 
 fn make_private(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    private_folder(std::fs::DirBuilder::new().recursive(true)).create(folder)
 }
 
 /// Copies the keys: without them sealed originals cannot be opened.

@@ -3,13 +3,13 @@
 //!
 //! The first start creates it. If it is lost, sealed originals are lost, and calls that need them are refused.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use recount_engine::SEAL_KEY_BYTES;
 use recount_world::World;
+use recount_world::platform::{private_file, private_folder, sync_folder};
 
 use crate::StartError;
 
@@ -73,18 +73,18 @@ fn random_key(world: &World) -> [u8; SEAL_KEY_BYTES] {
 /// Writes the file completely or not at all, readable only by its owner.
 fn write(path: &Path, key: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    match DirBuilder::new().mode(0o700).create(folder) {
+    match private_folder(&mut DirBuilder::new()).create(folder) {
         Err(why) if why.kind() != ErrorKind::AlreadyExists => return Err(why),
         _ => {}
     }
     let unfinished = path.with_extension("unfinished");
     let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        private_file(OpenOptions::new().write(true).create(true).truncate(true)).open(&unfinished)?;
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     writeln!(file, "{text}")?;
     file.sync_all()?;
     std::fs::rename(&unfinished, path)?;
-    File::open(folder)?.sync_all()
+    sync_folder(folder)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use recount_engine::Redactor;
 use recount_log::{Fault, FaultKind, MemoryStore, Retry, Store};
 use recount_otel::{ExportSettings, Exporter};
 use recount_run::{CancelledBy, Command};
+use recount_world::platform;
 use recount_world::{Kind, World};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -89,12 +90,9 @@ pub fn has_default_store() -> bool {
 
 /// A warning for a data folder that other users can read; one created by the server is private.
 fn permission_warning(data: &Path) -> Option<String> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mode = std::fs::metadata(data).ok()?.permissions().mode() & 0o777;
-    (mode & 0o077 != 0).then(|| {
-        let data = data.display();
-        format!("other users of this machine can access {data} (mode {mode:04o}); run chmod 700 on it")
-    })
+    let mode = platform::shared_mode(&std::fs::metadata(data).ok()?)?;
+    let data = data.display();
+    Some(format!("other users of this machine can access {data} (mode {mode:04o}); run chmod 700 on it"))
 }
 
 /// Runs the server until it gets a stop signal. Blocks. With a JSON log, standard error holds only JSON: an error is
@@ -225,6 +223,11 @@ impl EmbeddedServer {
     #[boxed]
     pub async fn work(&self) -> Result<(), StartError> {
         attach_agents(&self.running, self.pool.clone()).await
+    }
+
+    /// Why runs execute no commands on this machine.
+    pub fn no_commands(&self) -> Option<&str> {
+        self.pool.no_commands()
     }
 
     /// Serves requests about the workspaces of runs without executing any. Use it in place of [`EmbeddedServer::work`].
@@ -587,11 +590,11 @@ fn report_limits(files: Files) {
 /// The signals that stop a server. From the first call on they no longer end the process, so one that comes between two calls
 /// is kept for the next.
 #[derive(Default)]
-pub(crate) struct StopSignal(Option<[tokio::signal::unix::Signal; 2]>);
+pub(crate) struct StopSignal(Option<[platform::Signal; 2]>);
 
 impl StopSignal {
     async fn received(&mut self) -> Result<(), StartError> {
-        use tokio::signal::unix::{SignalKind, signal};
+        use platform::{SignalKind, signal};
         let failed =
             |why: std::io::Error| StartError::failed(format!("cannot install signal handlers: {why}"));
         let installed = match self.0.take() {

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use recount_world::platform::{private_file, sync_folder};
 
 use crate::limits;
 
@@ -55,10 +56,10 @@ pub(crate) fn folder_within(data: &Path, name: &str) -> PathBuf {
 pub(crate) fn list_tenants(backup: &Path) -> io::Result<()> {
     let names: Vec<String> = tenant_folders(backup)?.into_keys().map(|name| name + "\n").collect();
     let mut list = std::fs::OpenOptions::new();
-    let mut list = list.write(true).create(true).truncate(true).mode(0o600).open(backup.join(LIST))?;
+    let mut list = private_file(list.write(true).create(true).truncate(true)).open(backup.join(LIST))?;
     list.write_all(names.concat().as_bytes())?;
     list.sync_all()?;
-    File::open(backup)?.sync_all()
+    sync_folder(backup)
 }
 
 /// The tenants on the list of a backup that have no store in it.

@@ -1,11 +1,12 @@
 //! The operating system's clock, entropy and task spawning, passed to all other crates as a [`World`].
 //!
-//! The only crate that reads the time, draws randomness or spawns. All
+//! The only crate that reads the time, draws randomness or spawns; [`platform`] has what differs between systems. All
 //! others receive a [`World`], so a simulation can replace it. It must never know the domain.
 
 mod clock;
 mod entropy;
 pub mod limits;
+pub mod platform;
 mod tasks;
 
 pub use clock::{Clock, ManualClock, RuntimeClock, SystemClock, moment, uptime};

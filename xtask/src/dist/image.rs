@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Release, fresh_folder, output_of};
+use super::{Release, fresh_folder};
+use crate::child::output_of;
 
 /// The certificates of authorities that this machine trusts: on Debian and macOS, and on Fedora.
 const AUTHORITIES: [&str; 3] =

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::output_of;
-use crate::child::cargo_program;
+use crate::child::{cargo_program, output_of};
 
 /// The package of the program.
 pub(super) const PROGRAM: &str = "recount-cli";

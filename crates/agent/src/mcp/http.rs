@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::fault::{Fault, code};
 use super::headers;
 use super::message::{self, Incoming};
-use super::pipes::ReadQuota;
+use super::quota::ReadQuota;
 use crate::headers::SecretHeaders;
 use crate::limits::MODEL_ERROR_BODY_BYTES_MAX;
 use crate::mcp::limits;

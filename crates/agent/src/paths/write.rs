@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use crate::limits;
+use crate::paths::revision::{revision, revision_of_digest};
 use crate::paths::{LOOK, Links, PathError, Root, WorkspacePath, io_failed, not_a_file, open_beneath};
 
 /// The state that a path must have to be written.
@@ -32,19 +33,6 @@ pub struct Written {
     revision: String,
     /// Folders created for it, the outermost first.
     made: Vec<WorkspacePath>,
-}
-
-/// The revision of some content: `sha256:` and the digest in hex.
-pub fn revision(bytes: &[u8]) -> String {
-    revision_of_digest(Sha256::digest(bytes).as_slice())
-}
-
-fn revision_of_digest(digest: &[u8]) -> String {
-    let mut name = String::from("sha256:");
-    for byte in digest {
-        name.push_str(&format!("{byte:02x}"));
-    }
-    name
 }
 
 impl Root {

@@ -193,7 +193,7 @@ fn commands(rules: &mut Rules) -> Result<(), Broken> {
     let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     rules.insert(libc::SYS_seccomp, vec![when(&[(1, Op::MaskedEq(listener), listener)])?]);
     // "All processes of a user" would include those of the server.
-    let user = u64::from(libc::PRIO_USER);
+    let user = libc::PRIO_USER as u64; // of another type with each C library
     rules.insert(libc::SYS_setpriority, vec![when(&[(0, Op::Eq, user)])?]);
     rules.insert(libc::SYS_ioprio_set, vec![when(&[(0, Op::Eq, IOPRIO_WHO_USER)])?]);
     Ok(())
@@ -264,7 +264,7 @@ const SOCK_DCCP: libc::c_int = 6;
 /// A core limit of 1 byte disables core dumps, but with 0 the machine's collector still receives them. So the limit
 /// must not change.
 fn core_dumps() -> Result<Rules, Broken> {
-    let core = u64::from(libc::RLIMIT_CORE);
+    let core = libc::RLIMIT_CORE as u64; // of another type with each C library
     let changes = SeccompRule::new(vec![
         SeccompCondition::new(1, Len::Dword, Op::Eq, core)?,
         // A pointer: all 64 bits are compared.

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RawMode, Uid};
 use rustix::io::Errno;
 
 use super::base::{self, EntryState};
@@ -23,7 +23,7 @@ use super::stage::{self, Move, Stage};
 use crate::patch::TreeResult;
 
 /// The bit that gives new files in a folder the folder's group.
-const SET_GROUP: u32 = 0o2000;
+const SET_GROUP: RawMode = 0o2000;
 
 /// The source of new content.
 #[derive(Clone, Copy)]
@@ -199,7 +199,8 @@ fn stage_from_memory(
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let replaces = matches!(change.before, Some(EntryState::File { .. }));
             // A new file gets the process's default mode.
-            let first = if replaces { Mode::RUSR | Mode::WUSR } else { Mode::from_raw_mode(*mode) };
+            let first =
+                if replaces { Mode::RUSR | Mode::WUSR } else { Mode::from_raw_mode(*mode as RawMode) };
             let to = File::from(rustix::fs::openat(stage.fd(), name, flags, first)?);
             to.write_all_at(&file.bytes, 0)?;
             set_owner(stage, name, &change.path)?;

@@ -110,8 +110,8 @@ fn is_git_folder(name: &OsStr) -> bool {
 }
 
 /// The mode bits that are copied and applied.
-pub(crate) fn plain_mode(mode: u32) -> u32 {
-    mode & 0o777
+pub(crate) fn plain_mode(mode: impl Into<u32>) -> u32 {
+    mode.into() & 0o777
 }
 
 /// The length of a file and the digest of its content, which does not depend on whether zeros are holes.

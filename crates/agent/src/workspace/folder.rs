@@ -46,9 +46,14 @@ impl Fingerprint {
         Fingerprint {
             inode: stat.st_ino,
             length: if is_folder { 0 } else { stat.st_size.cast_unsigned() },
-            changed: if is_folder { (0, 0) } else { (stat.st_mtime, stat.st_mtime_nsec.cast_signed()) },
+            changed: if is_folder { (0, 0) } else { (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)) },
         }
     }
+}
+
+/// Nanoseconds of a time, whose type differs between systems; fewer than a second has.
+pub(super) fn nanoseconds(part: impl TryInto<i64>) -> i64 {
+    part.try_into().unwrap_or_default()
 }
 
 impl Folder {

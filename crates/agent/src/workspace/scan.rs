@@ -15,7 +15,7 @@ use rustix::fs::{FileType, Stat};
 use serde::{Deserialize, Serialize};
 
 use super::base::{self, Base, EntryState};
-use super::folder::{self, Folder};
+use super::folder::{self, Folder, nanoseconds};
 use super::ignored::IgnoreRules;
 use super::stage;
 use crate::limits::WORKSPACE_DEPTH_MAX;
@@ -53,8 +53,8 @@ impl FileVersion {
         FileVersion {
             inode: stat.st_ino,
             length: stat.st_size.cast_unsigned(),
-            modified: (stat.st_mtime, stat.st_mtime_nsec.cast_signed()),
-            changed: (stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
+            modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
+            changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
         }
     }
 }

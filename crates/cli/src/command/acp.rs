@@ -19,9 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use recount_client::{Kind, World, moment, thread};
-use rustix::process::{Pid, Signal, kill_process};
+use recount_world::platform;
 use serde_json::json;
-use tokio::signal::unix::SignalKind;
 use tokio::sync::oneshot;
 
 use self::account::{AcpConnection, ApprovalTerms};
@@ -95,7 +94,7 @@ impl Acp {
         };
         let agent_out = agent_out.expect("it is piped");
         let (ended, agent_ended) = oneshot::channel();
-        let pid = Pid::from_child(&child);
+        let pid = child.id();
         let is_over = Arc::new(AtomicBool::new(false));
         let ending = AgentEnd {
             child,
@@ -165,7 +164,7 @@ fn start_agent(program: &str, arguments: &[String]) -> Result<Child, Failure> {
 /// What happens when the agent's output has ended.
 struct AgentEnd {
     child: Child,
-    pid: Pid,
+    pid: u32,
     editor: Arc<Outlet>,
     agent: Arc<Outlet>,
     gate: Arc<Gate>,
@@ -207,7 +206,7 @@ impl AgentEnd {
             while !is_over.load(Ordering::SeqCst) {
                 let Some(left) = until.checked_duration_since(moment()) else {
                     killing.store(true, Ordering::SeqCst);
-                    kill_process(pid, Signal::KILL).ok();
+                    platform::kill(pid);
                     return;
                 };
                 std::thread::park_timeout(left);
@@ -221,40 +220,36 @@ impl AgentEnd {
 }
 
 /// A signal that ends this program ends the agent; then all is recorded as when the agent ends by itself.
-async fn stop_agent(world: World, pid: Pid, agent: Arc<Outlet>, is_over: Arc<AtomicBool>) {
-    let listen = |kind| tokio::signal::unix::signal(kind).ok();
-    let (terminate, interrupt) = (listen(SignalKind::terminate()), listen(SignalKind::interrupt()));
+async fn stop_agent(world: World, pid: u32, agent: Arc<Outlet>, is_over: Arc<AtomicBool>) {
+    let listen = |kind| platform::signal(kind).ok();
+    let (terminate, interrupt) =
+        (listen(platform::SignalKind::terminate()), listen(platform::SignalKind::interrupt()));
     let (Some(mut terminate), Some(mut interrupt)) = (terminate, interrupt) else { return };
-    let mut signal = Signal::TERM;
+    let mut end: fn(u32) = platform::request_end;
+    let mut was_requested = false;
     loop {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            () = tokio::time::sleep(limits::ACP_AGENT_EXIT_WAIT), if signal == Signal::KILL => {}
+            () = tokio::time::sleep(limits::ACP_AGENT_EXIT_WAIT), if was_requested => {}
         }
         if is_over.load(Ordering::SeqCst) {
             return;
         }
         note("stopping the agent");
-        kill_process(pid, signal).ok();
+        end(pid);
         // Not before: an agent that reads may still answer. It may block where the agent does not read.
         let agent = Arc::clone(&agent);
         let closing = world.clone();
         let closing =
             async move { closing.tasks.block(Kind::Effect, move || agent.close()).await.unwrap_or(()) };
         world.tasks.spawn(Kind::Service, |_| closing);
-        signal = Signal::KILL;
+        (end, was_requested) = (platform::kill, true);
     }
 }
 
 fn words(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt as _;
-    match (status.code(), status.signal()) {
-        (Some(0), _) => "ended".to_owned(),
-        (Some(code), _) => format!("ended with status {code}"),
-        (None, Some(signal)) => format!("was terminated by signal {signal}"),
-        (None, None) => "ended".to_owned(),
-    }
+    if status.success() { "ended".to_owned() } else { platform::ending_text(status) }
 }
 
 fn outcome(status: Option<ExitStatus>) -> Result<(), Failure> {

@@ -9,7 +9,6 @@ use recount_client::Client;
 use recount_client::reply::Approval;
 use recount_client::request::{AllowanceScope, ResolveApproval, Verdict};
 use recount_command_line::output::Screen;
-use rustix::termios::QueueSelector;
 
 use super::ids::{self, IdKind};
 use super::invocation::{Asking, Invocation};
@@ -169,7 +168,7 @@ fn confirm(asking: &mut Asking, mut prompt: Option<Prompt>, always: &str) -> Res
     }
     loop {
         // What was typed before a page was shown is no answer to it; elsewhere than at a terminal this does nothing.
-        rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush).ok();
+        recount_world::platform::discard_typed();
         if let Some(prompt) = &mut prompt {
             asking.out.lines(&prompt.next_page(Screen::find()))?;
         }

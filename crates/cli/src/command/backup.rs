@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recount_client::admin::MakeBackup;
+use recount_world::platform;
 use serde_json::json;
 
 use super::{Invocation, invocation, verify};
@@ -127,8 +128,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 fn make(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    fs::DirBuilder::new().mode(0o700).create(folder)
+    platform::private_folder(&mut fs::DirBuilder::new()).create(folder)
 }
 
 fn fill(from: &Path, to: &Path) -> std::io::Result<()> {
@@ -149,7 +149,7 @@ fn fill(from: &Path, to: &Path) -> std::io::Result<()> {
 
 fn sync(folder: &Path) -> std::io::Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    fs::File::open(folder)?.sync_all()
+    platform::sync_folder(folder)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use clap::Args;
 use recount_client::Client;
 use recount_client::aap::wire::Block;
 use recount_client::aap::{AapClient, AapError};
-use tokio::signal::unix::{SignalKind, signal};
+use recount_world::platform::{SignalKind, signal};
 
 use self::folder::FolderOptions;
 use self::open::{Opened, open};

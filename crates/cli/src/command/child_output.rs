@@ -1,14 +1,20 @@
 //! What a child process writes. On a terminal its control characters are escaped, because they would steer the
 //! terminal; elsewhere nothing is changed. It must not know what the child is. Look at [`stderr`] and [`EscapedStdout`].
 
+#[cfg(unix)]
+mod stdout;
+
+#[cfg(not(unix))]
+#[path = "child_output/stdout_unescaped.rs"]
+mod stdout;
+
 use std::io::{self, IsTerminal as _, Read, Write};
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use recount_client::thread;
-use rustix::stdio::dup2_stdout;
 
+pub(super) use self::stdout::EscapedStdout;
 use crate::limits::{CHILD_OUTPUT_BYTES, CHILD_OUTPUT_WAIT};
 use crate::render::clean;
 
@@ -23,38 +29,6 @@ pub(super) struct Showing(Receiver<()>);
 /// Shows what the child writes to it, if it is ours to show.
 pub(super) fn show(child: &mut Child) -> Option<Showing> {
     Some(Showing::start(child.stderr.take()?, io::stderr()))
-}
-
-/// While it lives, standard output goes through a pipe to the terminal, where control characters are escaped.
-pub(super) struct EscapedStdout {
-    terminal: OwnedFd,
-    showing: Option<Showing>,
-}
-
-impl EscapedStdout {
-    /// Nothing if standard output is not a terminal.
-    pub(super) fn start() -> io::Result<Option<Self>> {
-        if !io::stdout().is_terminal() {
-            return Ok(None);
-        }
-        let terminal = io::stdout().as_fd().try_clone_to_owned()?;
-        let (from, to) = io::pipe()?;
-        let showing = Some(Showing::start(from, std::fs::File::from(terminal.try_clone()?)));
-        dup2_stdout(to)?;
-        Ok(Some(EscapedStdout { terminal, showing }))
-    }
-}
-
-impl Drop for EscapedStdout {
-    fn drop(&mut self) {
-        io::stdout().flush().ok();
-        // The pipe ends with this, so what is in it is shown.
-        if dup2_stdout(&self.terminal).is_ok()
-            && let Some(showing) = self.showing.take()
-        {
-            showing.wait();
-        }
-    }
 }
 
 impl Showing {

@@ -4,12 +4,12 @@
 //! Nothing is simulated here: the printed events are of a real run by a server within this program.
 
 use std::fs::{DirBuilder, write};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recount_client::request::CreateTask;
 use recount_server::Options;
+use recount_world::platform::private_folder;
 
 use super::invocation::{self, Invocation};
 use super::reach::Reached;
@@ -59,6 +59,12 @@ impl Demo {
             ..Options::default()
         };
         let (reached, _) = Reached::inside(options, None).await?;
+        if let Some(why) = reached.no_commands() {
+            let hint = if cfg!(unix) { " (for the demo: RECOUNT_SANDBOX__MODE=off)" } else { "" };
+            return Err(Failure::Own(format!(
+                "the demo runs commands, which this machine cannot: {why}{hint}"
+            )));
+        }
         reached.work().await?;
         let is_attended = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
         let wait = if is_attended { limits::DEMO_WAIT_ATTENDED } else { limits::DEMO_WAIT };
@@ -113,7 +119,7 @@ impl DemoFolder {
         for attempt in 0..limits::FOLDER_ATTEMPTS_MAX {
             let folder = parent.join(format!("recount-demo-{process}-{attempt}"));
             // One that is there may be anybody's.
-            match DirBuilder::new().mode(0o700).create(&folder) {
+            match private_folder(&mut DirBuilder::new()).create(&folder) {
                 Ok(()) => return Ok(DemoFolder(folder)),
                 Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(why) => return Err(failed(&folder, &why)),

@@ -8,11 +8,11 @@ mod transcripts;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recount_client::export::{End, RUN_BYTES_MAX};
+use recount_world::platform;
 use serde_json::json;
 
 use self::blocks::{Block, Blocks};
@@ -105,7 +105,7 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
 fn check_kind(file: &Path) -> std::io::Result<()> {
     let found = std::fs::metadata(file)?;
     let is_open_pipe =
-        found.file_type().is_fifo() && ["/dev/", "/proc/"].iter().any(|at| file.starts_with(at));
+        platform::is_named_pipe(&found) && ["/dev/", "/proc/"].iter().any(|at| file.starts_with(at));
     if found.is_file() || found.is_dir() || is_open_pipe {
         return Ok(());
     }

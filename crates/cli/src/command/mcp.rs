@@ -14,9 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use clap::{Args, Subcommand};
 use recount_client::Client;
 use recount_record::mcp::McpSide;
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::net::unix::pipe;
-use tokio::signal::unix::{SignalKind, signal};
+use recount_world::platform::{SignalKind, ending_text, request_end, signal};
 
 use self::http::HttpServer;
 use self::pump::{McpItem, McpQueue, forward, queue};
@@ -83,7 +81,7 @@ impl Mcp {
             }
             match status? {
                 Some(status) if status.success() => Ok(()),
-                Some(status) => Err(Failure::Refused(format!("the MCP server {}", words(status)))),
+                Some(status) => Err(Failure::Refused(format!("the MCP server {}", ending_text(status)))),
                 None => Err(Failure::Refused("the MCP server did not end and was killed".to_owned())),
             }
         })
@@ -135,9 +133,9 @@ async fn connection(
     queue: McpQueue,
 ) -> Result<Option<ExitStatus>, Failure> {
     let failed = |why: std::io::Error| Failure::Own(format!("the pipes to the MCP server: {why}"));
-    let server_in = pipe::Sender::from_owned_fd(server_in.into()).map_err(failed)?;
-    let server_out = pipe::Receiver::from_owned_fd(server_out.into()).map_err(failed)?;
-    let pid = Pid::from_child(&child);
+    let server_in = tokio::process::ChildStdin::from_std(server_in).map_err(failed)?;
+    let server_out = tokio::process::ChildStdout::from_std(server_out).map_err(failed)?;
+    let pid = child.id();
     {
         let to_server = async {
             // The server's input is closed with the client's.
@@ -154,7 +152,7 @@ async fn connection(
     let status = ended(child).await;
     let how = match status {
         Some(status) if status.success() => Ok(()),
-        Some(status) => Err(words(status)),
+        Some(status) => Err(ending_text(status)),
         None => Err("did not end and was killed".to_owned()),
     };
     queue.push_last(McpItem::ServerEnded(how)).await;
@@ -162,11 +160,10 @@ async fn connection(
 }
 
 /// Waits for a signal that ends this program, and ends the server.
-async fn stopped(pid: Pid) {
+async fn stopped(pid: u32) {
     stop_signal().await;
     note("stopping the MCP server");
-    // It may have ended.
-    kill_process(pid, Signal::TERM).ok();
+    request_end(pid);
 }
 
 /// Waits for a signal that ends this program.
@@ -196,13 +193,4 @@ async fn ended(mut child: Child) -> Option<ExitStatus> {
     child.kill().ok();
     child.wait().ok();
     None
-}
-
-fn words(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt as _;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("ended with status {code}"),
-        (None, Some(signal)) => format!("was terminated by signal {signal}"),
-        (None, None) => "ended".to_owned(),
-    }
 }

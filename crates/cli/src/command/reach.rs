@@ -58,6 +58,11 @@ impl Reached {
         Ok((Reached { inside: Some(inside), ..reached }, data))
     }
 
+    /// Why runs execute no commands, if this program is the server.
+    pub(super) fn no_commands(&self) -> Option<&str> {
+        self.inside.as_ref()?.no_commands()
+    }
+
     /// Starts the workers of the server within this program. Does nothing for another server.
     pub(super) async fn work(&self) -> Result<(), Failure> {
         match &self.inside {

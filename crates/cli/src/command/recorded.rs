@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use recount_client::{Client, ClientError, Listing};
+use recount_world::platform;
 
 use crate::failure::Failure;
 use crate::limits;
@@ -32,9 +33,11 @@ impl Agent {
 /// Where hooks that wait and copies of settings are kept.
 pub(super) fn state_folder() -> Result<PathBuf, Failure> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
-    base.map(|base| base.join("recount"))
-        .ok_or_else(|| Failure::Usage("unknown state folder: set HOME or XDG_STATE_HOME".to_owned()))
+    let base =
+        folder("XDG_STATE_HOME").or_else(|| folder(platform::HOME).map(|home| home.join(".local/state")));
+    base.map(|base| base.join("recount")).ok_or_else(|| {
+        Failure::Usage(format!("unknown state folder: set {} or XDG_STATE_HOME", platform::HOME))
+    })
 }
 
 /// Our session with a title that begins and ends so, the newest if there are several.

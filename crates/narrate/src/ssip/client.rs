@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::path::Path;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 
 use super::address::SsipAddress;
 use super::codec::{self, SsipDecoder, SsipReply};
@@ -17,6 +18,17 @@ use crate::utterance::Utterance;
 /// A socket, of either kind.
 trait SpeechSocket: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> SpeechSocket for S {}
+
+#[cfg(unix)]
+async fn connect_local(path: &Path) -> io::Result<Box<dyn SpeechSocket>> {
+    Ok(Box::new(tokio::net::UnixStream::connect(path).await?))
+}
+
+#[cfg(not(unix))]
+async fn connect_local(_: &Path) -> io::Result<Box<dyn SpeechSocket>> {
+    let why = "this system has no such sockets; set SPEECHD_ADDRESS to inet_socket:HOST:PORT";
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
+}
 
 /// The outcome of an utterance, with the id that [`SsipClient::speak`] returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,9 +85,7 @@ impl SsipClient {
         };
         let connected = async {
             let socket: io::Result<Box<dyn SpeechSocket>> = match address {
-                SsipAddress::Unix(path) => {
-                    UnixStream::connect(path).await.map(|socket| Box::new(socket) as _)
-                }
+                SsipAddress::Unix(path) => connect_local(path).await,
                 SsipAddress::Tcp { host, port } => {
                     TcpStream::connect((host.as_str(), *port)).await.map(|socket| Box::new(socket) as _)
                 }

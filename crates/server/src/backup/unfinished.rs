@@ -4,11 +4,11 @@
 //! process ends before, the target does not exist. This module must not know what a store looks like.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use recount_log_sqlite::BACKUP_MARKER;
+use recount_world::platform::sync_folder;
 
 use super::FOLDER;
 
@@ -32,7 +32,7 @@ pub(crate) fn is_unfinished(folder: &Path) -> bool {
 pub fn finish(to: &Path) -> io::Result<()> {
     std::fs::rename(unfinished(to), to)?;
     let above = to.parent().filter(|above| !above.as_os_str().is_empty());
-    File::open(above.unwrap_or(Path::new(".")))?.sync_all()
+    sync_folder(above.unwrap_or(Path::new(".")))
 }
 
 /// Removes the temporary folder of a failed copy.

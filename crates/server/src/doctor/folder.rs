@@ -5,6 +5,7 @@ use std::path::Path;
 use recount_api::admin::Check;
 use recount_log::{Fault, FaultKind};
 use recount_log_sqlite::{SCHEMA, glance, inspect, is_high_water_damaged, kept_logs};
+use recount_world::platform::{self, DiskSpace};
 
 use super::{DamageAdvice, bytes, clock_check, files, priority, versions};
 use crate::stores::{database_of, sqlite_words};
@@ -179,11 +180,18 @@ fn advice_for(kind: FaultKind) -> &'static str {
 pub(super) fn disk(checks: &mut Vec<Check>, data: &Path) {
     const NAME: &str = "disk";
     let there = data.ancestors().find(|above| above.is_dir());
-    let Some(Ok(space)) = there.map(rustix::fs::statvfs) else {
-        checks.push(Check::note(NAME, "the free space is unknown", "check that the folder can be read"));
-        return;
+    let DiskSpace { free, whole } = match there.map(platform::disk_space) {
+        Some(Ok(Some(space))) => space,
+        Some(Ok(None)) => {
+            let todo = "watch the free space by other means: on a full disk appends are rejected";
+            checks.push(Check::note(NAME, "the free space is not measured on this system", todo));
+            return;
+        }
+        None | Some(Err(_)) => {
+            checks.push(Check::note(NAME, "the free space is unknown", "check that the folder can be read"));
+            return;
+        }
     };
-    let (free, whole) = (space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize);
     let value = format!("{} free of {}", bytes(free), bytes(whole));
     checks.push(if free < limits::DISK_FREE_BYTES_MIN {
         Check::problem(NAME, value, "free some space: on a full disk appends are rejected")
@@ -196,10 +204,13 @@ pub(super) fn disk(checks: &mut Vec<Check>, data: &Path) {
 
 /// Reports whether other users of this machine can read the data folder.
 pub(super) fn permissions(checks: &mut Vec<Check>, data: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
     const NAME: &str = "permissions";
     let Ok(about) = std::fs::metadata(data) else { return };
-    let mode = about.permissions().mode() & 0o777;
+    let Some(mode) = platform::mode_of(&about) else {
+        let value = format!("{} has the access rules of the folder that it is in", data.display());
+        checks.push(Check::note(NAME, value, "check that other users have no access"));
+        return;
+    };
     let value = format!("{} has mode {mode:04o}", data.display());
     checks.push(if mode & 0o077 == 0 {
         Check::fine(NAME, value)

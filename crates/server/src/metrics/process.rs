@@ -1,6 +1,6 @@
 //! Figures of this process from the operating system, on systems that report them as Linux does.
 
-use rustix::time::{ClockId, clock_gettime};
+use recount_world::platform::processor_time;
 
 use super::text::MetricsPage;
 use crate::Files;
@@ -13,10 +13,10 @@ pub(super) fn write_to(page: &mut MetricsPage, started_ms: u64) {
         "When the server started, in seconds since 1970.",
         started_ms as f64 / 1e3,
     );
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
-    page.family("process_cpu_seconds", super::Kind::Counter, seconds, "Processor time used.");
-    page.sample("_total", &[], used);
+    if let Some(used) = processor_time() {
+        page.family("process_cpu_seconds", super::Kind::Counter, seconds, "Processor time used.");
+        page.sample("_total", &[], used.as_secs_f64());
+    }
     if let Some(memory) = memory() {
         page.gauge(
             "process_resident_memory_bytes",

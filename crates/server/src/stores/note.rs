@@ -3,8 +3,9 @@
 //! Without the note, a server that is started without `--store` would continue with an empty store.
 
 use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
+
+use recount_world::platform::private_folder;
 
 use crate::StartError;
 use crate::database_url::DatabaseUrl;
@@ -14,7 +15,7 @@ const FILE: &str = "database";
 
 /// Creates the data folder for its owner only, unless it exists.
 pub(super) fn create_folder(data: &Path) -> Result<(), StartError> {
-    let created = DirBuilder::new().recursive(true).mode(0o700).create(data);
+    let created = private_folder(DirBuilder::new().recursive(true)).create(data);
     created.map_err(|why| StartError::failed(format!("cannot create {}: {why}", data.display())))
 }
 

@@ -30,7 +30,7 @@ impl PostgresStores {
     pub(super) fn connect(url: &DatabaseUrl, url_here: Option<&str>) -> Result<Self, StartError> {
         let failed = |fault: Fault| unusable(url, &fault);
         let options = PostgresOptions {
-            node: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            node: recount_world::platform::machine_name(),
             address: url_here.unwrap_or_default().to_owned(),
             ..PostgresOptions::new(url.reveal())
         };

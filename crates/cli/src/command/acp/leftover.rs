@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use recount_client::request::{AppendEvents, CreateRun, NewEvent, Producer};
 use recount_client::{Client, ClientError};
 use recount_record::{Ending, Recording, acp};
+use recount_world::platform::private_file;
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 
@@ -63,8 +64,7 @@ impl Leftover {
             let path = folder.join(format!("{}.jsonl", who.producer));
             let mut options = OpenOptions::new();
             // Prompts are in it.
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let file = options.create_new(true).append(true).open(&path).ok()?;
+            let file = private_file(options.create_new(true).append(true)).open(&path).ok()?;
             file.try_lock().ok()?;
             Some((path, file))
         });

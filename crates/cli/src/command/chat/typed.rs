@@ -5,9 +5,8 @@
 
 use std::io::IsTerminal as _;
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use recount_world::platform::{Signal, TerminalMode};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
-use tokio::signal::unix::Signal;
 
 use crate::command::run::discard_lines;
 use crate::failure::Failure;
@@ -101,7 +100,10 @@ impl Typed {
 
     /// A line that is not shown while it is typed.
     pub(super) async fn unseen(&mut self, prompt: &str) -> Result<Input, Failure> {
-        let hidden = Hidden::begin();
+        let hidden = TerminalMode::hidden();
+        if hidden.is_none() && self.is_terminal {
+            aside("This terminal cannot hide what you type.\n");
+        }
         ask(prompt);
         let input = self.next().await;
         drop(hidden);
@@ -114,29 +116,4 @@ impl Typed {
 /// Words that an answer follows in the same line.
 pub(super) fn ask(words: &str) {
     aside(&format!("{} ", clean::line(words)));
-}
-
-/// The terminal does not show what is typed, as long as this is there.
-struct Hidden(Option<Termios>);
-
-impl Hidden {
-    fn begin() -> Self {
-        let stdin = std::io::stdin();
-        let Ok(before) = tcgetattr(&stdin) else { return Hidden(None) };
-        let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
-        match tcsetattr(&stdin, OptionalActions::Now, &hidden) {
-            Ok(()) => Hidden(Some(before)),
-            Err(_) => Hidden(None),
-        }
-    }
-}
-
-impl Drop for Hidden {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            // Nothing can be done where it fails, and nothing depends on it.
-            tcsetattr(std::io::stdin(), OptionalActions::Now, before).ok();
-        }
-    }
 }

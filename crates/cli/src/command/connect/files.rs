@@ -4,11 +4,15 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use recount_world::platform;
 
 use crate::failure::Failure;
 use crate::limits;
+
+/// The mode of files that only their owner may read.
+const PRIVATE_MODE: u32 = 0o600;
 
 /// A settings file as it was read.
 pub(super) struct Target {
@@ -26,7 +30,7 @@ impl Target {
         let found = match fs::symlink_metadata(&path) {
             Ok(found) => found,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                return Ok(Target { path, text: None, mode: 0o600 });
+                return Ok(Target { path, text: None, mode: PRIVATE_MODE });
             }
             Err(why) => return Err(refused(why.to_string())),
         };
@@ -40,7 +44,7 @@ impl Target {
         if !found.is_file() {
             return Err(refused("it is not a file".to_owned()));
         }
-        owned(found.uid()).map_err(refused)?;
+        owned(&found).map_err(refused)?;
         if found.len() > limits::SETTINGS_BYTES_MAX {
             let most = limits::SETTINGS_BYTES_MAX;
             return Err(refused(format!(
@@ -50,7 +54,7 @@ impl Target {
         }
         let bytes = fs::read(&path).map_err(|why| refused(why.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8".to_owned()))?;
-        Ok(Target { path, text: Some(text), mode: found.mode() & 0o777 })
+        Ok(Target { path, text: Some(text), mode: platform::mode_of(&found).unwrap_or(PRIVATE_MODE) })
     }
 
     /// Checks that the file can be replaced, before anything is promised.
@@ -66,9 +70,8 @@ impl Target {
         if !found.is_dir() {
             return Err(refused("it is not a folder".to_owned()));
         }
-        owned(found.uid()).map_err(refused)?;
-        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)
-            .map_err(|why| refused(format!("the folder is not writable ({why})")))
+        owned(&found).map_err(refused)?;
+        platform::check_writable(folder).map_err(|why| refused(format!("the folder is not writable ({why})")))
     }
 
     fn folder(&self) -> &Path {
@@ -81,7 +84,9 @@ impl Target {
         let failed = |why: io::Error| Failure::Own(format!("cannot write {}: {why}", self.path.display()));
         let is_new = !self.folder().exists();
         if is_new {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(self.folder()).map_err(failed)?;
+            platform::private_folder(fs::DirBuilder::new().recursive(true))
+                .create(self.folder())
+                .map_err(failed)?;
         }
         self.check_unchanged()?;
         replace(&self.path, text.as_bytes(), self.mode).map_err(failed)?;
@@ -92,7 +97,7 @@ impl Target {
     pub(super) fn remove(&self) -> Result<(), Failure> {
         self.check_unchanged()?;
         fs::remove_file(&self.path)
-            .and_then(|()| sync_folder(self.folder()))
+            .and_then(|()| platform::sync_folder(self.folder()))
             .map_err(|why| Failure::Own(format!("cannot remove {}: {why}", self.path.display())))
     }
 
@@ -108,12 +113,8 @@ impl Target {
     }
 }
 
-fn owned(uid: u32) -> Result<(), String> {
-    let own = rustix::process::geteuid().as_raw();
-    if uid == own {
-        return Ok(());
-    }
-    Err(format!("it belongs to user {uid}, and this is user {own}; run connect as its owner"))
+fn owned(found: &fs::Metadata) -> Result<(), String> {
+    platform::check_owner(found).map_err(|foreign| format!("{foreign}; run connect as its owner"))
 }
 
 /// Writes a file in one step: it is either as it was or whole, also after a power loss.
@@ -122,7 +123,8 @@ pub(super) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = folder.join(format!(".{name}.recount-{}", std::process::id()));
     let written = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
+        let mut file =
+            platform::file_with_mode(OpenOptions::new().write(true).create_new(true), mode).open(&new)?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&new, path)
@@ -132,9 +134,5 @@ pub(super) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
         drop(fs::remove_file(&new));
         return Err(why);
     }
-    sync_folder(folder)
-}
-
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    fs::File::open(folder)?.sync_all()
+    platform::sync_folder(folder)
 }

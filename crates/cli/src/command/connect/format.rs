@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use recount_world::platform;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,8 +19,10 @@ impl Agent {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from).map(Ok);
         let home = || {
-            let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-            home.ok_or_else(|| Failure::Usage("HOME is not set; set it to your home folder".to_owned()))
+            let home = std::env::var_os(platform::HOME).map(PathBuf::from).filter(|home| home.is_absolute());
+            home.ok_or_else(|| {
+                Failure::Usage(format!("{} is not set; set it to your home folder", platform::HOME))
+            })
         };
         match self {
             Agent::Claude => variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| Ok(home()?.join(".claude"))),

@@ -4,9 +4,9 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use recount_world::platform::private_folder;
 use serde::{Deserialize, Serialize};
 
 use super::files::replace;
@@ -63,7 +63,7 @@ impl Drawer {
 
     pub(super) fn keep(&self, notes: &Notes, original: &str) -> Result<(), Failure> {
         let kept = (|| {
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+            private_folder(DirBuilder::new().recursive(true)).create(&self.folder)?;
             if notes.existed {
                 replace(&self.backup, original.as_bytes(), 0o600)?;
             }

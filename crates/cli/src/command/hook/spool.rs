@@ -4,9 +4,9 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use recount_world::platform::{check_owner, private_file, private_folder};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -92,9 +92,9 @@ impl Spool {
 
     /// Opens the folder, or makes it. It must be this user's own.
     pub(crate) fn open(folder: PathBuf) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        private_folder(DirBuilder::new().recursive(true)).create(&folder)?;
         let found = fs::symlink_metadata(&folder)?;
-        if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        if !found.is_dir() || check_owner(&found).is_err() {
             return Err(io::Error::other("it is not a folder of this user"));
         }
         Ok(Spool { folder })
@@ -118,7 +118,7 @@ impl Spool {
 
     fn file(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(self.path(name))
+        private_file(options.read(true).write(true).create(true).truncate(false)).open(self.path(name))
     }
 
     /// Held for the few moments in which files are changed.
@@ -344,7 +344,7 @@ fn read_dropped(path: &Path) -> Vec<DroppedHooks> {
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = private_file(OpenOptions::new().write(true).create(true).truncate(true)).open(&new)?;
     file.write_all(content)?;
     fs::rename(&new, path)
 }

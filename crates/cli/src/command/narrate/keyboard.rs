@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use recount_narrate::NarratorKey;
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use recount_world::platform::TerminalMode;
 use tokio::io::{AsyncReadExt as _, Stdin};
 
 use crate::limits;
@@ -12,15 +12,16 @@ use crate::limits;
 pub(super) struct Keyboard {
     stdin: Option<Stdin>,
     decoder: KeyDecoder,
-    before: Option<Termios>,
+    /// Until the keyboard is dropped.
+    _mode: Option<TerminalMode>,
 }
 
 impl Keyboard {
     pub(super) fn open() -> Keyboard {
         let stdin = std::io::stdin();
-        let before = if stdin.is_terminal() { key_by_key() } else { None };
-        let stdin = before.is_some().then(tokio::io::stdin);
-        Keyboard { stdin, decoder: KeyDecoder::default(), before }
+        let mode = if stdin.is_terminal() { TerminalMode::keys() } else { None };
+        let stdin = mode.is_some().then(tokio::io::stdin);
+        Keyboard { stdin, decoder: KeyDecoder::default(), _mode: mode }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -38,27 +39,6 @@ impl Keyboard {
                 self.stdin = None;
                 Vec::new()
             }
-        }
-    }
-}
-
-/// Switches the terminal to single keys that it does not show. Ctrl-C still interrupts.
-fn key_by_key() -> Option<Termios> {
-    let stdin = std::io::stdin();
-    let before = tcgetattr(&stdin).ok()?;
-    let mut keys = before.clone();
-    keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-    keys.special_codes[SpecialCodeIndex::VMIN] = 1;
-    keys.special_codes[SpecialCodeIndex::VTIME] = 0;
-    tcsetattr(&stdin, OptionalActions::Now, &keys).ok()?;
-    Some(before)
-}
-
-impl Drop for Keyboard {
-    fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            // If it fails, the terminal is closed.
-            tcsetattr(std::io::stdin(), OptionalActions::Now, before).ok();
         }
     }
 }

@@ -10,7 +10,7 @@ use recount_narrate::{
     Narrator, NarratorEffect, NarratorSignal, Outgoing, PhraseKey, SessionEnd, SpeechPriority,
 };
 use recount_world::World;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use recount_world::platform::{Signal, SignalKind, signal};
 
 use super::bell::Bell;
 use super::keyboard::Keyboard;

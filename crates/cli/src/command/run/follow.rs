@@ -12,8 +12,8 @@ use recount_client::request::{
 };
 use recount_client::{Client, ClientError, Source, TailItem, Until, moment};
 use recount_command_line::output::Screen;
+use recount_world::platform::{Signal, SignalKind, signal};
 use serde_json::value::RawValue;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 use super::answers::Reply;
