@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use recount_log::{Meters, Observer};
+use tokio::sync::Notify;
 
 use crate::blobs::Owner;
 use crate::connect::Readers;
@@ -27,6 +28,8 @@ pub(crate) struct Core {
     pub(crate) is_unsettled: AtomicBool,
     /// The last commit found no space.
     pub(crate) is_full: AtomicBool,
+    /// Notified after a commit that removed records, and after a partition was added.
+    pub(crate) partitions_changed: Notify,
     remembered: Remembered,
 }
 
@@ -51,6 +54,7 @@ impl Core {
             last_position: AtomicU64::new(last_position),
             is_unsettled: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
+            partitions_changed: Notify::new(),
             remembered: Remembered::default(),
         }
     }

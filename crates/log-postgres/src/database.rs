@@ -14,7 +14,7 @@ use crate::shared::{StoreOwner, Survey};
 use crate::sql::Sql;
 use crate::store::PostgresStore;
 use crate::writer::Writer;
-use crate::{schema, shared};
+use crate::{partitions, schema, shared};
 
 /// A database with stores, in which this process is a node. Cheap to clone.
 ///
@@ -74,6 +74,8 @@ impl Database {
             ending,
         };
         self.0.spawn(writer.run());
+        let pause = self.0.options.partition_sweep_pause;
+        self.0.spawn(partitions::drop_empty(core.clone(), pause, ended.clone()));
         tracing::info!(
             store = name,
             epoch = counters.epoch,

@@ -35,6 +35,7 @@ mod lease;
 pub mod limits;
 mod node;
 mod options;
+mod partitions;
 mod queue;
 mod reading;
 mod rows;

@@ -17,6 +17,13 @@ pub const CLOCK_OFFSET_MAX: Duration = Duration::from_secs(5);
 /// Positions of one partition of the records.
 pub const PARTITION_RECORDS: u64 = 4 << 20;
 
+/// How long dropping an empty partition may wait for its lock. Appends and reads that come meanwhile wait, too; afterwards it is
+/// tried again later.
+pub const PARTITION_LOCK_WAIT: Duration = Duration::from_millis(100);
+
+/// The pause before empty partitions are looked for after a removal, and before a drop is tried again.
+pub const PARTITION_SWEEP_PAUSE: Duration = Duration::from_secs(60);
+
 /// Connections for reads, for all stores of a process together. Each pipelines its queries.
 pub const READERS: usize = 4;
 

@@ -19,6 +19,8 @@ pub struct PostgresOptions {
     pub lease: Duration,
     /// Positions of one partition of the records.
     pub partition_records: u64,
+    /// The pause between a removal and the drop of partitions that it has emptied.
+    pub partition_sweep_pause: Duration,
 }
 
 impl PostgresOptions {
@@ -29,6 +31,7 @@ impl PostgresOptions {
             address: String::new(),
             lease: limits::LEASE,
             partition_records: limits::PARTITION_RECORDS,
+            partition_sweep_pause: limits::PARTITION_SWEEP_PAUSE,
         }
     }
 }

@@ -6,6 +6,7 @@ use recount_log::{Fault, FaultKind, Retry};
 
 use crate::connect::Session;
 use crate::fault::QueryError;
+use crate::limits;
 
 /// The version that this release writes. A newer one is refused.
 pub(crate) const VERSION: i32 = 1;
@@ -80,12 +81,15 @@ pub(crate) async fn migrate(session: &Session, name: &str, schema: &str, version
     Ok(())
 }
 
+/// What the name of a partition begins with; its first position follows.
+pub(crate) const PARTITION_PREFIX: &str = "records_";
+
 /// A statement that adds the next partition, for `size` positions from `from` on. Only the owner changes anything, and only
 /// once. Reads and commits of other connections go on meanwhile.
 pub(crate) fn partition(schema: &str, epoch: i64, from: u64, size: u64) -> String {
     let to = from + size;
     let name = schema.trim_matches('"');
-    let table = format!("{schema}.records_{from}");
+    let table = format!("{schema}.{PARTITION_PREFIX}{from}");
     format!(
         "DO $do$ BEGIN
             UPDATE recount.stores SET covered_to = {to}
@@ -98,6 +102,28 @@ pub(crate) fn partition(schema: &str, epoch: i64, from: u64, size: u64) -> Strin
                     CHECK (position >= {from} AND position < {to})
                 );
                 ALTER TABLE {schema}.records ATTACH PARTITION {table} FOR VALUES FROM ({from}) TO ({to});
+            END IF;
+        END $do$"
+    )
+}
+
+/// A statement that drops a partition if it is empty and gets no more records: positions only grow, so nothing can be added
+/// once those before `to` are given. Only the owner drops anything. The lock keeps appends and reads of the store out, and
+/// they queue after a drop that waits for it, so the wait is short.
+pub(crate) fn drop_partition(schema: &str, epoch: i64, from: u64, to: u64) -> String {
+    let name = schema.trim_matches('"');
+    let table = format!("{schema}.{PARTITION_PREFIX}{from}");
+    let wait = limits::PARTITION_LOCK_WAIT.as_millis();
+    format!(
+        "DO $do$ BEGIN
+            IF EXISTS (SELECT 1 FROM {table}) THEN RETURN; END IF;
+            SET LOCAL lock_timeout = '{wait}ms';
+            LOCK TABLE ONLY {schema}.records IN ACCESS EXCLUSIVE MODE;
+            IF EXISTS (
+                SELECT 1 FROM recount.stores
+                WHERE schema = '{name}' AND epoch = {epoch} AND covered_to > {to} AND last_position >= {to}
+            ) THEN
+                DROP TABLE {table};
             END IF;
         END $do$"
     )

@@ -31,6 +31,7 @@ pub(crate) struct Sql {
     pub(crate) blob: Arc<str>,
     pub(crate) blobs: Arc<str>,
     pub(crate) size: Arc<str>,
+    pub(crate) partitions: Arc<str>,
 }
 
 /// The first 23 parameters of both commits.
@@ -184,6 +185,12 @@ impl Sql {
             size: "SELECT coalesce(sum(pg_relation_size(class.oid)), 0)::bigint FROM pg_class AS class
                    JOIN pg_namespace AS space ON space.oid = class.relnamespace
                    WHERE space.nspname = $1 AND class.relkind IN ('r', 'i') AND class.relname NOT LIKE 'blobs%'"
+                .into(),
+            partitions: "SELECT child.relname::text FROM pg_inherits
+                         JOIN pg_class AS child ON child.oid = inhrelid
+                         JOIN pg_class AS parent ON parent.oid = inhparent
+                         JOIN pg_namespace AS space ON space.oid = parent.relnamespace
+                         WHERE space.nspname = $1 AND parent.relname = 'records'"
                 .into(),
             schema: quoted,
         }

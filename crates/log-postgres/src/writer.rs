@@ -169,6 +169,9 @@ impl Writer {
         self.counters = group.counters;
         self.core.last_position.store(group.counters.last_position, Ordering::SeqCst);
         self.core.is_full.store(false, Ordering::Relaxed);
+        if !group.bounds.is_empty() {
+            self.core.partitions_changed.notify_one();
+        }
         self.known.limit();
         if let Some(observer) = self.core.observer.get()
             && !group.records.is_empty()
@@ -307,6 +310,8 @@ impl Writer {
                 return Outcome::Refused(self.fault_on(&session, error).await);
             }
             self.covered_to += self.core.partition_records;
+            // The newest partition may have been empty already.
+            self.core.partitions_changed.notify_one();
         }
         let started = recount_world::moment();
         let attempt = CommitAttempt::new(self.counters, group.counters);

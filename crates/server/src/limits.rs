@@ -237,6 +237,24 @@ pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the connection to a receiver may take; then the delivery has failed.
 pub const WEBHOOK_CONNECT: Duration = Duration::from_secs(10);
 
+/// How long the delivery of a mail may take, the greeting of the server included; then it has failed.
+pub const MAIL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of one line of a mail server's reply; a longer one fails the delivery.
+pub const MAIL_REPLY_LINE_BYTES_MAX: usize = 2_048;
+
+/// Lines of one reply of a mail server; more fail the delivery.
+pub const MAIL_REPLY_LINES_MAX: usize = 128;
+
+/// Characters of a mail server's reply in a message about a failure; a longer one is cut.
+pub const MAIL_REPLY_CHARS_MAX: usize = 200;
+
+/// Bytes of a mail address; a longer one is refused as configuration.
+pub const MAIL_ADDRESS_BYTES_MAX: usize = 254;
+
+/// Bytes of a line of a mail that is sent as it is; a mail with a longer one is sent as base64.
+pub const MAIL_LINE_BYTES_MAX: usize = 900;
+
 /// The pause after the first failed delivery; it doubles with each further one.
 pub const WEBHOOK_RETRY_FIRST: Duration = Duration::from_secs(1);
 

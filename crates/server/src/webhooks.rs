@@ -6,8 +6,10 @@
 
 mod delivery;
 mod follower;
+mod mail;
 mod message;
 mod signature;
+mod smtp;
 #[cfg(test)]
 mod tests;
 

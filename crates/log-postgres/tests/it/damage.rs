@@ -8,7 +8,7 @@ use recount_test_postgres::fresh_database;
 use super::work::{Sql, append, options, texts};
 
 /// The quoted schema of a store.
-fn schema(sql: &Sql, store: &str) -> String {
+pub(crate) fn schema(sql: &Sql, store: &str) -> String {
     let found = sql.rows(&format!("SELECT schema FROM recount.stores WHERE name = '{store}'"));
     format!("\"{}\"", found[0][0])
 }

@@ -9,4 +9,5 @@ mod damage;
 mod failures;
 mod lease;
 mod outcomes;
+mod partitions;
 mod work;

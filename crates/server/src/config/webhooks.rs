@@ -12,14 +12,15 @@ use recount_agent::model::Secret;
 use recount_engine::TypePattern;
 use serde::Deserialize;
 
+use super::mail::{MailServer, MailSettings};
 use crate::StartError;
 use crate::limits::{WEBHOOK_NAME_CHARS_MAX, WEBHOOK_SECRET_BYTES, WEBHOOKS_MAX};
 use crate::settings::{Lookup, join_names};
 use crate::tenant_folder::TENANT_DEFAULT;
 
 /// Keys below `[webhooks.NAME]`, for messages about an unknown one.
-pub(super) const WEBHOOK_KEYS: [&str; 7] =
-    ["url", "url_env", "secret_env", "events", "format", "tenant", "approver"];
+pub(super) const WEBHOOK_KEYS: [&str; 9] =
+    ["url", "url_env", "secret_env", "events", "format", "tenant", "approver", "from", "to"];
 
 /// The types that are sent if none are named.
 const EVENTS_DEFAULT: [&str; 6] = [
@@ -42,6 +43,7 @@ pub(crate) enum WebhookFormat {
     Discord,
     Ntfy,
     Telegram,
+    Email,
 }
 
 impl WebhookFormat {
@@ -53,6 +55,7 @@ impl WebhookFormat {
             WebhookFormat::Discord => "discord",
             WebhookFormat::Ntfy => "ntfy",
             WebhookFormat::Telegram => "telegram",
+            WebhookFormat::Email => "email",
         }
     }
 
@@ -73,6 +76,8 @@ pub(super) struct WebhookSection {
     format: WebhookFormat,
     tenant: Option<String>,
     approver: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
 }
 
 /// A checked webhook. The debug form holds no secret.
@@ -87,6 +92,8 @@ pub(crate) struct Webhook {
     pub(crate) tenant: String,
     /// The person that links in its messages are for.
     pub(crate) approver: Option<String>,
+    /// The mail server and the addresses, of the format `email`.
+    pub(crate) mail: Option<MailSettings>,
 }
 
 #[derive(Clone)]
@@ -118,11 +125,12 @@ impl Webhooks {
         self.0.iter().find(|webhook| webhook.name == name)
     }
 
-    /// What is masked in logs and events: secrets, URLs, and their paths.
+    /// What is masked in logs and events: secrets, passwords, and the paths of URLs.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         let mut found = Vec::new();
         for webhook in &*self.0 {
             found.extend(webhook.secret.iter().map(|secret| secret.text.clone()));
+            found.extend(webhook.mail.iter().flat_map(|mail| mail.server.passwords()));
             if !webhook.format.needs_secret() {
                 let path = webhook.url.reveal().splitn(4, '/').nth(3).unwrap_or_default();
                 found.extend((path.len() >= URL_SECRET_BYTES_MIN).then(|| Secret::new(path)));
@@ -182,7 +190,19 @@ fn one(
         (Some(_), Some(_)) => return Err(": set url or url_env, not both".to_owned()),
         (None, None) => return Err(": set url or url_env".to_owned()),
     };
-    check_url(&url).map_err(|why| format!(".{key}: {why}"))?;
+    let mail = match section.format {
+        WebhookFormat::Email => {
+            let server = MailServer::parse(&url).map_err(|why| format!(".{key}: {why}"))?;
+            Some(MailSettings::new(server, section.from, section.to)?)
+        }
+        _ if section.from.is_some() || section.to.is_some() => {
+            return Err(": from and to are of the format email".to_owned());
+        }
+        _ => {
+            check_url(&url).map_err(|why| format!(".{key}: {why}"))?;
+            None
+        }
+    };
     let secret = match section.secret_env {
         Some(name) => {
             let text = variable("secret_env", &name)?;
@@ -229,6 +249,7 @@ fn one(
         format: section.format,
         tenant: section.tenant.unwrap_or_else(|| TENANT_DEFAULT.to_owned()),
         approver: section.approver,
+        mail,
     })
 }
 
@@ -290,6 +311,21 @@ mod tests {
     }
 
     #[test]
+    fn a_mail_server_is_shown_by_its_host_and_its_password_is_masked() {
+        let config = settle(
+            "[webhooks.mail]\nurl='smtps://ada:p%40ss%2Bhush@mail.example'\nformat='email'\n\
+             from='recount@b.example'\nto='ada@b.example'\n",
+        )
+        .unwrap();
+        let shown = config.settings.iter().find(|setting| setting.key == "webhooks").unwrap();
+        assert_eq!(shown.value, "mail (email at mail.example)");
+        assert!(!format!("{config:?}").contains("hush"), "{config:?}");
+        let secrets = config.webhooks.secrets();
+        let secrets: Vec<&str> = secrets.iter().map(|secret| secret.reveal()).collect();
+        assert_eq!(secrets, ["p%40ss%2Bhush", "p@ss+hush"]);
+    }
+
+    #[test]
     fn an_invalid_webhook_is_refused_with_its_key_and_without_its_url() {
         let base = "[webhooks.a]\nurl='https://hush.example/x'\n";
         for (text, words) in [
@@ -301,6 +337,27 @@ mod tests {
             (format!("{base}format='slack'\nevents=[]"), "webhooks.a.events: the list is empty"),
             (format!("{base}format='slack'\napprover='x'"), "set public_url"),
             (format!("{base}format='irc'"), "irc"),
+            (
+                format!("{base}format='slack'\nto='a@b.example'"),
+                "webhooks.a: from and to are of the format email",
+            ),
+            (
+                format!("{base}format='email'\nfrom='a@b.example'\nto='c@d.example'"),
+                "webhooks.a.url: it is not",
+            ),
+            (
+                "[webhooks.a]\nurl='smtp://u:hush@mail.example?tls=none'\nformat='email'".to_owned(),
+                "webhooks.a.url: tls=none is only",
+            ),
+            (
+                "[webhooks.a]\nurl='smtp://mail.example'\nformat='email'\nfrom='a@b.example'".to_owned(),
+                "webhooks.a.to: set",
+            ),
+            (
+                "[webhooks.a]\nurl='smtp://mail.example'\nformat='email'\nfrom='a b@c.example'\nto='x@y'"
+                    .to_owned(),
+                "webhooks.a.from: \"a b@c.example\" is not",
+            ),
             (format!("{base}evnts=[]"), "did you mean `events`"),
             ("[webhooks.a]\nurl='ftp://hush.example'\nformat='ntfy'".to_owned(), "webhooks.a.url: it is not"),
             ("[webhooks.a]\nformat='ntfy'".to_owned(), "set url or url_env"),

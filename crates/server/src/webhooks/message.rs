@@ -33,7 +33,10 @@ pub(super) struct DecisionLink {
     pub(super) expires_at: Option<String>,
 }
 
-/// The body of a request, and its headers.
+/// The name of the header that has the subject of a mail.
+pub(super) const SUBJECT: &str = "subject";
+
+/// The body of a request or a mail, and its headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rendered {
     pub(super) content_type: &'static str,
@@ -108,6 +111,13 @@ impl Message<'_> {
                 let click = self.decision.iter().map(|decision| ("x-click", decision.url.clone()));
                 let headers = [("x-title", "Recount".to_owned())].into_iter().chain(click).collect();
                 Rendered { headers, ..rendered("text/plain; charset=utf-8", text) }
+            }
+            WebhookFormat::Email => {
+                let mut lines = lines();
+                let subject = joined(&lines[..1], str::to_owned);
+                lines.push(Line::text("Replies to this mail are not read; a reply approves nothing."));
+                let text = joined(&lines, str::to_owned).into_bytes();
+                Rendered { headers: vec![(SUBJECT, subject)], ..rendered("text/plain; charset=utf-8", text) }
             }
         }
     }
@@ -316,6 +326,10 @@ mod tests {
         assert_eq!(String::from_utf8(ntfy.body).unwrap(), plain);
         let click = ("x-click", "https://r.example/decide/a_b.c".to_owned());
         assert_eq!(ntfy.headers, [("x-title", "Recount".to_owned()), click]);
+        let email = render(&text, WebhookFormat::Email, true);
+        assert_eq!(email.headers, [(SUBJECT, summary.to_owned())]);
+        let reply = "\nReplies to this mail are not read; a reply approves nothing.";
+        assert_eq!(String::from_utf8(email.body).unwrap(), plain.clone() + reply);
         let slack = body(&render(&text, WebhookFormat::Slack, true));
         assert_eq!(slack["text"], plain.replace('<', "&lt;").replace('>', "&gt;"));
         assert_eq!((&slack["unfurl_links"], &slack["unfurl_media"]), (&json!(false), &json!(false)));

@@ -20,6 +20,7 @@ use crate::Running;
 use crate::agents;
 use crate::config::{Config, Options};
 use crate::start::{assemble, begin};
+use crate::webhooks::smtp::tests::MailReceiver;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -267,6 +268,49 @@ async fn an_invalid_event_becomes_a_dead_letter_and_410_disables() {
     let running = server(folder.path(), &configuration.replace("/in'", "/other'")).await;
     let received = receiver.wait_for(6).await;
     assert_eq!(titles(&received), ["good", "refused"]);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn mails_are_retried_after_a_failure_and_given_up_if_the_server_refuses_them() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), World::real());
+    // The first mail is not accepted at once, and the second never.
+    let script: Vec<(&str, &str)> = ["451 busy", "250 x", "550 no", "550 no", "550 no"]
+        .iter()
+        .flat_map(|reply| {
+            let accepts =
+                [("connect", "220 x"), ("EHLO", "250 AUTH PLAIN"), ("AUTH", "235 x"), ("MAIL", "250 x")];
+            accepts.into_iter().chain([("RCPT", "250 x"), ("DATA", "354 x"), (".", *reply)])
+        })
+        .collect();
+    let receiver = MailReceiver::start(&world, &script).await;
+    let configuration = format!(
+        "public_url = 'https://r.example'\n[webhooks.ops]\nurl = 'smtp://u:pw@{}?tls=none'\nformat = 'email'\n\
+         from = 'recount@b.example'\nto = 'ada@b.example'\napprover = 'ada'\nevents = ['approval.requested']\n",
+        receiver.address
+    );
+    let running = server(folder.path(), &configuration).await;
+    let status = running.webhooks.statuses()[0].clone();
+    until(|| status.state().is_loaded).await;
+    for (title, id) in [("one", "a1"), ("two", "a2"), ("three", "a3")] {
+        run(&running, title, &approval(id, &json!({"summary": "rm\r\nBcc: x"}))).await;
+    }
+    until(|| status.state().row.delivered == 2).await;
+    let dead = running.engine.admin().dead_letters("ops", 9).await.unwrap();
+    assert_eq!((dead.len(), dead[0].attempts), (1, 3));
+    assert_eq!(dead[0].reason, "the mail server replied 550 to the mail: no");
+    let mails = receiver.received("!From: ");
+    assert_eq!(mails.len(), 6, "{mails:?}");
+    let id = |mail: &str| mail.lines().find(|line| line.starts_with("Message-ID: ")).unwrap().to_owned();
+    assert!(id(&mails[0]) == id(&mails[1]) && id(&mails[1]) != id(&mails[2]), "{mails:?}");
+    let (head, body) = mails[5].split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains("\r\nSubject: Approval requested: rm Bcc: x\r\n") && !head.contains("\r\nBcc"),
+        "{head}"
+    );
+    let path = body.lines().find_map(|line| line.strip_prefix("https://r.example")).unwrap();
+    let page = request(running.address, "POST", path, "decision=approve").await;
+    assert!(page.status() == 200 && page.body.contains("Your answer is recorded"), "{page:?}");
     running.stop().await;
 }
 
