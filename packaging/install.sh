@@ -55,6 +55,7 @@ targets() {
     case $(uname -s) in
         Linux) echo "$machine-unknown-linux-musl $machine-unknown-linux-gnu" ;;
         Darwin) echo "$machine-apple-darwin" ;;
+        MINGW* | MSYS* | CYGWIN*) fail "this script is not for Windows; unpack the archive for $machine-pc-windows-msvc" ;;
         *) fail "there is no program for $(uname -s); build it from source" ;;
     esac
 }

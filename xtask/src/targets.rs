@@ -67,3 +67,30 @@ fn check(root: &Path, target: &str) -> Result<bool> {
     cargo.args(["check", "--locked", "-p", "recount-cli", "--bin", "recount", "--target", target]);
     watch(cargo)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root() -> &'static Path {
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+    }
+
+    #[test]
+    fn every_platform_of_the_release_workflow_is_a_target() {
+        let workflow = std::fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+        let built: Vec<&str> =
+            workflow.lines().filter_map(|line| line.split("{ target: ").nth(1)?.split(',').next()).collect();
+        assert_eq!(built.len(), 5, "{built:?}");
+        assert!(built.iter().all(|target| TARGETS.contains(target)), "{built:?}");
+    }
+
+    #[test]
+    fn an_unknown_target_is_refused() {
+        let why = run(root(), &["wasm32-wasip1".into()]).unwrap_err().to_string();
+        assert!(
+            why.starts_with("unknown target `wasm32-wasip1`; the targets of releases are x86_64"),
+            "{why}"
+        );
+    }
+}

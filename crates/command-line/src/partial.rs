@@ -66,7 +66,10 @@ impl Partial {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        File::open(folder)?.sync_all()?;
+        // Elsewhere a folder cannot be opened as a file.
+        if cfg!(unix) {
+            File::open(folder)?.sync_all()?;
+        }
         Ok(())
     }
 }

@@ -66,8 +66,8 @@ fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) ->
             }
         }
     }
-    let synced =
-        std::fs::File::open(&database).and_then(|file| file.sync_all().and_then(|()| file.metadata()));
+    let synced = recount_world::platform::open_to_sync(&database)
+        .and_then(|file| file.sync_all().and_then(|()| file.metadata()));
     let database_bytes = synced.context(&context)?.len();
     let blobs = blobs.copy_to(&Blobs::at(folder::blobs_in(to)), &|| stop.load(Ordering::Relaxed))?;
     if stop.load(Ordering::Relaxed) {

@@ -8,7 +8,6 @@
 //! The damaged log is copied before the store may continue without it. This module must not know what a record
 //! contains. Entry point: [`Evidence`].
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use recount_log::{DropReason, DroppedEnd, Fault};
@@ -204,7 +203,9 @@ impl Evidence {
         }
         let unfinished = beside(&log, UNFINISHED);
         std::fs::copy(&log, &unfinished).context(&context)?;
-        File::open(&unfinished).and_then(|file| file.sync_all()).context(&context)?;
+        recount_world::platform::open_to_sync(&unfinished)
+            .and_then(|file| file.sync_all())
+            .context(&context)?;
         std::fs::rename(&unfinished, &copy).context(&context)?;
         sync_folder(folder)?;
         Ok(Some(copy))

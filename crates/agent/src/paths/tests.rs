@@ -38,13 +38,13 @@ impl TestFolder {
 }
 
 fn of(text: &str) -> Expected {
-    Expected::Revision(write::revision(text.as_bytes()))
+    Expected::Revision(revision(text.as_bytes()))
 }
 
 #[test]
 fn revisions_are_sha256_digests() {
     assert_eq!(
-        write::revision(b"abc"),
+        revision(b"abc"),
         "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     );
 }

@@ -9,11 +9,12 @@ mod settings;
 
 use std::process::ExitCode;
 
+pub use self::NoSandbox as Sandbox;
 pub use self::settings::{Mode, SandboxSettings};
 
 /// None can exist.
 #[derive(Debug)]
-pub enum Sandbox {}
+pub enum NoSandbox {}
 
 /// This program is never started as a warden.
 pub fn entrance() -> Option<ExitCode> {

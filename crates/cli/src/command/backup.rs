@@ -141,7 +141,7 @@ fn fill(from: &Path, to: &Path) -> std::io::Result<()> {
         } else {
             // With the rights of the original, which are its owner's.
             fs::copy(entry.path(), &target)?;
-            fs::File::open(&target)?.sync_all()?;
+            platform::open_to_sync(&target)?.sync_all()?;
         }
     }
     sync(to)

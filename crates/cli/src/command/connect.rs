@@ -251,13 +251,13 @@ impl Connect {
         let token_file = self.token_file.as_deref().map(absolute).transpose()?;
         let program = std::env::current_exe()
             .map_err(|why| Failure::Own(format!("cannot find the path of this program: {why}")))?;
-        if program.file_name().is_none_or(|name| name != "recount") {
-            let why = format!("{}: the program file must be named recount", program.display());
+        if program.file_name().is_none_or(|name| name != format::PROGRAM) {
+            let why = format!("{}: the program file must be named {}", program.display(), format::PROGRAM);
             return Err(Failure::Usage(why));
         }
         Ok(Options {
             url: invocation.url.clone(),
-            program: text_of(&program)?,
+            program: shell_path(&program)?,
             commands: self.command || token_file.is_some(),
             has_token: token_file.is_none()
                 && invocation.token.as_ref().is_some_and(|token| !token.is_empty()),
@@ -267,12 +267,26 @@ impl Connect {
     }
 }
 
+/// A path as it is written into a command. Agents on Windows use several shells, which agree on slashes but not on quotes.
+fn shell_path(path: &Path) -> Result<String, Failure> {
+    let text = text_of(path)?;
+    if cfg!(not(windows)) {
+        return Ok(text);
+    }
+    let text = text.replace('\\', "/");
+    if format::is_plain(&text) {
+        return Ok(text);
+    }
+    let why = "shells of Windows disagree on how to quote it; move it to a path of letters, digits and /._-";
+    Err(Failure::Usage(format!("{}: {why}", path.display())))
+}
+
 /// The path of a token's file, from which a token can be read.
 fn absolute(path: &Path) -> Result<String, Failure> {
     small_file(path)?;
     let absolute =
         std::path::absolute(path).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
-    text_of(&absolute)
+    shell_path(&absolute)
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {

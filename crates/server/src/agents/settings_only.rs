@@ -8,20 +8,21 @@ use recount_api::admin::Check;
 use recount_engine::{Engine, Error, Profiles};
 use recount_world::World;
 
+pub(crate) use self::ListedAgents as AgentPool;
 use crate::{Config, StartError};
 
 /// What operators read about own runs.
 const SUMMARY: &str = "this server records and serves runs; agents are executed on Linux and macOS only";
 
 /// The configured agents, for listings.
-pub(crate) struct AgentPool {
+pub(crate) struct ListedAgents {
     profiles: Arc<Profiles>,
 }
 
-impl AgentPool {
-    pub(crate) async fn build(config: &Config, _: Registry) -> Result<Arc<AgentPool>, StartError> {
+impl ListedAgents {
+    pub(crate) async fn build(config: &Config, _: Registry) -> Result<Arc<ListedAgents>, StartError> {
         let (profiles, _) = config.agents.profiles(&Tools::standard());
-        Ok(Arc::new(AgentPool { profiles: Arc::new(profiles) }))
+        Ok(Arc::new(ListedAgents { profiles: Arc::new(profiles) }))
     }
 
     /// The configured agents.

@@ -40,6 +40,11 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Opens a finished file so that its content can be made durable.
+pub fn open_to_sync(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
 /// The permission bits of a file.
 pub fn mode_of(metadata: &Metadata) -> Option<u32> {
     Some(metadata.mode() & 0o777)

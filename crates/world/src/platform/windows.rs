@@ -1,6 +1,6 @@
 //! Windows, by its standard library and its own programs.
 
-use std::fs::{DirBuilder, Metadata, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::signal::windows::{CtrlBreak, CtrlC, ctrl_break, ctrl_c};
 
+pub use self::ConsoleMode as TerminalMode;
 use super::{DiskSpace, ForeignOwner, OpenFiles};
 
 /// The variable with the user's home folder.
@@ -31,6 +32,11 @@ pub fn private_folder(builder: &mut DirBuilder) -> &mut DirBuilder {
 /// A folder cannot be opened as a file; the file system keeps names in its own journal.
 pub fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
+}
+
+/// Opens a finished file so that its content can be made durable, which needs the right to write.
+pub fn open_to_sync(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
 }
 
 /// Files have access lists instead, which the standard library does not read.
@@ -99,16 +105,16 @@ pub fn signal_of(_: ExitStatus) -> Option<i32> {
 pub fn discard_typed() {}
 
 /// A mode of the console.
-pub enum TerminalMode {}
+pub enum ConsoleMode {}
 
-impl TerminalMode {
+impl ConsoleMode {
     /// The mode of the console is not changed, so what is typed is shown.
-    pub fn hidden() -> Option<TerminalMode> {
+    pub fn hidden() -> Option<ConsoleMode> {
         None
     }
 
     /// The mode of the console is not changed, so keys come line by line.
-    pub fn keys() -> Option<TerminalMode> {
+    pub fn keys() -> Option<ConsoleMode> {
         None
     }
 }

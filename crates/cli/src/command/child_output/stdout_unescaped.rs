@@ -2,10 +2,12 @@
 
 use std::io;
 
-/// Nothing is escaped.
-pub(in crate::command) enum EscapedStdout {}
+pub(in crate::command) use self::UnescapedStdout as EscapedStdout;
 
-impl EscapedStdout {
+/// Nothing is escaped.
+pub(in crate::command) enum UnescapedStdout {}
+
+impl UnescapedStdout {
     pub(in crate::command) fn start() -> io::Result<Option<Self>> {
         Ok(None)
     }

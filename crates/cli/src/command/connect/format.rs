@@ -13,6 +13,9 @@ use serde_json::Value;
 use crate::command::recorded::Agent;
 use crate::failure::Failure;
 
+/// The file name of this program.
+pub(super) const PROGRAM: &str = if cfg!(windows) { "recount.exe" } else { "recount" };
+
 impl Agent {
     /// The folder of the agent's own settings, as the agent finds it.
     pub(super) fn settings_folder(self) -> Result<PathBuf, Failure> {
@@ -236,7 +239,7 @@ pub(super) fn is_ours(agent: Agent, event: &str, handler: &Value) -> bool {
             let called = format!(" hook {} {event} ", agent.name());
             command.split_once(&called).is_some_and(|(program, options)| {
                 let name = program.trim_end_matches('\'').rsplit('/').next().unwrap_or_default();
-                name == "recount" && options.contains("--url ")
+                name == PROGRAM && options.contains("--url ")
             })
         }
         _ => false,
@@ -264,10 +267,15 @@ pub(super) fn asks(handler: &Value) -> bool {
     has("url", "?ask=1") || has("command", " --ask ")
 }
 
+/// Whether no shell changes a word.
+pub(super) fn is_plain(word: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@%+=,".contains(c);
+    !word.is_empty() && word.chars().all(is_plain)
+}
+
 /// A word as the shell that agents run commands with reads it.
 fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
+    if is_plain(word) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
