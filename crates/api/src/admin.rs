@@ -126,6 +126,67 @@ pub struct Removed {
     pub id: String,
 }
 
+/// A webhook, without its URL and secrets, and how far it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WebhookProgress {
+    pub name: String,
+    pub tenant: String,
+    pub format: String,
+    /// `active`, `failing`, `disabled` or `waiting`: its tenant does not exist yet, or its progress is not read yet.
+    pub state: String,
+    /// The position of the feed up to which every event was delivered, given up or not selected.
+    pub position: u64,
+    pub delivered: u64,
+    /// Events that were given up, those that were sent again later included.
+    pub given_up: u64,
+    /// Dead letters that are stored.
+    pub dead_letters: u64,
+    /// When the receiver ended the deliveries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled_at: Option<String>,
+    /// Since when deliveries fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<String>,
+    /// Why the newest delivery failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// An event that a webhook gave up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeadLetter {
+    pub event_id: String,
+    pub run_id: String,
+    #[serde(rename = "type")]
+    pub type_name: String,
+    pub position: u64,
+    pub occurred_at: String,
+    pub given_up_at: String,
+    pub attempts: u32,
+    /// Why the last attempt failed.
+    pub reason: String,
+}
+
+/// `POST /admin/webhooks/{webhook}/deliveries`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestDelivery {
+    /// The event of a dead letter. If missing, a test message is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+}
+
+/// The result of a requested delivery: one attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Delivery {
+    pub webhook: String,
+    pub event_id: String,
+    pub delivered: bool,
+    /// Why it was not delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// `POST /v1/tickets`
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

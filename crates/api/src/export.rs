@@ -5,6 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::admin::SigningKeys;
+use crate::reply::SignedHead;
+
 /// The media type of an export.
 pub const MEDIA_TYPE: &str = "application/x-ndjson";
 
@@ -117,6 +120,20 @@ impl End {
         serde_json::to_string(&line).expect("numbers can always be written as JSON")
     }
 
+    /// The last line with signed heads.
+    pub fn signed_line(&self, signatures: &ExportSignatures) -> String {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            #[serde(flatten)]
+            end: EndLine,
+            #[serde(flatten)]
+            signatures: &'a ExportSignatures,
+        }
+        let End { runs, events, left_out } = *self;
+        let end = EndLine { object: END_OBJECT.to_owned(), runs, events, left_out };
+        serde_json::to_string(&Line { end, signatures }).expect("numbers and texts can be written as JSON")
+    }
+
     /// Reads a last line. Members that a later release may add are ignored. An error is a sentence.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
         let line: EndLine =
@@ -128,6 +145,24 @@ impl End {
     /// Whether a line is meant as the last one of an export.
     pub fn is_meant_by(line: &[u8]) -> bool {
         line.starts_with(END_BEGINNING)
+    }
+}
+
+/// What the last line has besides the totals if signatures were requested. Readers of older releases ignore it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportSignatures {
+    /// The signed heads of the runs since the last line before; of some runs there may be none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signed: Vec<SignedHead>,
+    /// The public keys of the exporting server. They prove nothing: a person who changes the events can replace them, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untrusted_keys: Option<SigningKeys>,
+}
+
+impl ExportSignatures {
+    /// Reads them from a last line. An error is a sentence.
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(line).map_err(|why| format!("no signed heads: {why}"))
     }
 }
 
@@ -194,6 +229,22 @@ mod tests {
         assert_eq!(End::parse(br#"{"object":"end","runs":0,"events":0,"more":1}"#).unwrap().runs, 0);
         assert!(End::parse(br#"{"object":"end","runs":2}"#).is_err());
         assert!(End::parse(br#"{"object":"end","runs":2,"eve"#).is_err());
+    }
+
+    #[test]
+    fn signed_heads_are_members_of_the_last_line_that_older_readers_ignore() {
+        let end = End { runs: 1, events: 2, left_out: 0 };
+        let head = SignedHead { statement: "{}".to_owned(), signature: "AA".to_owned(), cose: String::new() };
+        let signatures = ExportSignatures { signed: vec![head], untrusted_keys: None };
+        let line = end.signed_line(&signatures);
+        assert_eq!(
+            line,
+            r#"{"object":"end","runs":1,"events":2,"signed":[{"statement":"{}","signature":"AA"}]}"#
+        );
+        assert_eq!(End::parse(line.as_bytes()), Ok(end));
+        assert_eq!(ExportSignatures::parse(line.as_bytes()), Ok(signatures));
+        assert_eq!(end.signed_line(&ExportSignatures::default()), end.line());
+        assert_eq!(ExportSignatures::parse(end.line().as_bytes()), Ok(ExportSignatures::default()));
     }
 
     #[test]

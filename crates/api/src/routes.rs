@@ -7,8 +7,8 @@
 use recount_event::Code::*;
 
 use crate::admin::{
-    AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, SigningKey, SigningKeys, Ticket,
-    Token,
+    AddToken, AddedToken, AskTicket, Backup, Checkup, DeadLetter, Delivery, MakeBackup, Removed,
+    RequestDelivery, SigningKey, SigningKeys, Ticket, Token, WebhookProgress,
 };
 use crate::reply::{
     Agent, Allowance, Approval, Artifact, ArtifactGone, Changes, Clarification, Deleted, Digest, Handoff,
@@ -258,6 +258,12 @@ routes! {
         [] NOTHING => [bare::<SigningKeys>(200)], [];
     RotateSigningKey = "POST" "/admin/signing-keys", [Admin], "Replaces the key that signs heads of the tenant's runs; the previous private key is deleted.",
         [] NOTHING => [made::<SigningKey>("signing_key")], [LimitReached];
+    ListWebhooks = "GET" "/admin/webhooks", [Admin], "Lists webhooks and how far they are; those of all tenants for the default tenant.",
+        [] NOTHING => [page::<WebhookProgress>()], [];
+    ListDeadLetters = "GET" "/admin/webhooks/{webhook}/dead-letters", [Admin], "Lists the events that a webhook gave up, newest first.",
+        [] NOTHING => [page::<DeadLetter>()], [];
+    RequestDelivery = "POST" "/admin/webhooks/{webhook}/deliveries", [Admin], "Sends a dead letter again, or a test message: one attempt, which the response reports.",
+        [] perhaps::<RequestDelivery>() => [one::<Delivery>("delivery")], [DeadLetterNotFound, StoreBusy];
     LookAtHealth = "GET" "/admin/doctor", [Admin], "Runs the doctor's checks on the running server.",
         [FULL] NOTHING => [one::<Checkup>("checkup")], [];
     IsAlive = "GET" "/healthz", [], "Checks that the process responds.",

@@ -268,6 +268,7 @@ fn missing(name: &str) -> &'static [Code] {
         "handoff" => &[Code::HandoffNotFound],
         "artifact" => &[Code::ArtifactDeleted, Code::ArtifactNotFound, Code::ArtifactPruned, Code::RunErased],
         "token" => &[Code::TokenNotFound],
+        "webhook" => &[Code::WebhookNotFound],
         _ => &[],
     }
 }

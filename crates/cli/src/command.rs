@@ -57,6 +57,7 @@ mod tail;
 mod today;
 mod token;
 mod verify;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -131,6 +132,7 @@ verbs! {
     Doctor(doctor::Doctor),
     Health(health::HealthCheck),
     Nodes(nodes::Nodes),
+    Webhooks(webhooks::Webhooks),
     Token(token::Tokens),
     Cancel(cancel::Cancel),
     Prune(prune::Prune),

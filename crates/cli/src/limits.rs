@@ -4,6 +4,10 @@ use std::time::Duration;
 
 pub(crate) use recount_command_line::limits::COLUMNS_DEFAULT;
 
+/// Bytes of signed heads in one export; runs beyond them are exported without, and counted. Less than a reader takes as one
+/// line.
+pub(crate) const EXPORT_SIGNED_BYTES_MAX: usize = 32 << 20;
+
 /// Bytes of a line that a person types as an answer; a longer one is read as several.
 pub(crate) const TYPED_BYTES_MAX: usize = 64 * 1024;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use recount_client::admin::SigningKeys;
 use recount_client::export::Header;
-use recount_client::reply::Gap;
+use recount_client::reply::{Gap, SignedHead};
 use recount_client::{Client, ClientError, Listing};
 use recount_server::export::{Folder, FolderRuns, ImportError};
 
@@ -74,27 +75,47 @@ impl Place {
         }
     }
 
-    /// The header of a run as it is now.
-    pub(crate) async fn header(&self, run: &str) -> Result<Header, Failure> {
+    /// The header of a run as it is now, and its signed head if there is one.
+    pub(crate) async fn header(&self, run: &str) -> Result<(Header, Option<SignedHead>), Failure> {
         match self {
             Place::Server(client, patience) => {
                 let digest = patience.read(async || client.get_run_digest(run).await).await?;
                 let header = Header::new(run, digest.events, &digest.head);
-                Ok(match &digest.start {
+                let header = match &digest.start {
                     Some(start) => header.beginning_at(digest.first_sequence, start),
                     None => header,
-                })
+                };
+                Ok((header, digest.signed.map(without_cose)))
             }
             Place::Folder(folder) => {
                 let no = |why: &str| Failure::Missing(format!("run {run} not found ({why})"));
                 let tail = folder.tail(run).await?.ok_or_else(|| no("run_not_found"))?;
                 let header = Header::new(run, tail.next_sequence, &tail.head.to_string());
-                match tail.first_sequence {
-                    _ if tail.erased => Err(no("run_erased")),
-                    0 => Ok(header),
-                    first => Ok(header.beginning_at(first, &tail.start.to_string())),
+                let header = match tail.first_sequence {
+                    _ if tail.erased => return Err(no("run_erased")),
+                    0 => header,
+                    first => header.beginning_at(first, &tail.start.to_string()),
+                };
+                let signed = folder.signed_head(run).await?.map(|signed| SignedHead {
+                    statement: signed.statement,
+                    signature: signed.signature,
+                    cose: String::new(),
+                });
+                Ok((header, signed))
+            }
+        }
+    }
+
+    /// The public keys of the signed heads; none if the server is of an older release.
+    pub(crate) async fn public_keys(&self) -> Result<Option<SigningKeys>, Failure> {
+        match self {
+            Place::Server(client, patience) => {
+                match patience.read(async || client.signing_keys().await).await {
+                    Err(ClientError::Problem(why)) if why.status == 404 => Ok(None),
+                    keys => Ok(Some(keys?)),
                 }
             }
+            Place::Folder(folder) => Ok(Some(folder.public_keys().await?)),
         }
     }
 
@@ -159,4 +180,9 @@ impl Place {
             Place::Folder(folder) => Ok(folder.close().await?),
         }
     }
+}
+
+/// A signed head as exports have it: the COSE form follows from the rest.
+fn without_cose(signed: SignedHead) -> SignedHead {
+    SignedHead { cose: String::new(), ..signed }
 }

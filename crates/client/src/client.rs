@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use recount_api::admin::{
-    AddToken, AddedToken, Backup, Checkup, MakeBackup, Removed, SigningKey, SigningKeys, Token,
+    AddToken, AddedToken, Backup, Checkup, DeadLetter, Delivery, MakeBackup, Removed, RequestDelivery,
+    SigningKey, SigningKeys, Token, WebhookProgress,
 };
 use recount_api::problem::{self, Problem};
 use recount_api::reply::{
@@ -369,6 +370,31 @@ impl Client {
     #[boxed]
     pub async fn remove_token(&self, token: &str) -> Result<Removed, ClientError> {
         self.ask(Method::DELETE, Address::outside(&self.base, &["admin", "tokens", token])).await
+    }
+
+    #[boxed]
+    pub async fn webhooks(&self) -> Result<Page<WebhookProgress>, ClientError> {
+        self.page(Address::outside(&self.base, &["admin", "webhooks"])).await
+    }
+
+    #[boxed]
+    pub async fn dead_letters(&self, webhook: &str) -> Result<Page<DeadLetter>, ClientError> {
+        self.page(Address::outside(&self.base, &["admin", "webhooks", webhook, "dead-letters"])).await
+    }
+
+    /// Makes one attempt to deliver a dead letter, or a test message.
+    #[boxed]
+    pub async fn request_delivery(
+        &self,
+        webhook: &str,
+        request: &RequestDelivery,
+    ) -> Result<Delivery, ClientError> {
+        let body = serde_json::to_vec(request).expect("requests hold only values that JSON can represent");
+        let body = Some(("application/json", body));
+        let address = Address::outside(&self.base, &["admin", "webhooks", webhook, "deliveries"]);
+        let one: One<Delivery> =
+            self.call_within(limits::DELIVERY_TIMEOUT, Method::POST, address, body).await?;
+        Ok(one.data)
     }
 
     // Admin calls.

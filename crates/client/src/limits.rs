@@ -12,6 +12,9 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same for a call that reads or copies the whole store.
 pub const LONG_CALL_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
 
+/// The same for a delivery of a webhook, in which a mail server may take a minute.
+pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// Bytes of one reply; more is an error, so that a broken server cannot fill our memory.
 pub const REPLY_BYTES_MAX: usize = 256 * 1024 * 1024;
 

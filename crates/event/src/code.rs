@@ -80,6 +80,7 @@ codes! {
     CursorForeign = "cursor_foreign", 400, final, "permanent", "The cursor belongs to another list.", "Use the cursor that this list returned.";
     CursorMalformed = "cursor_malformed", 400, final, "permanent", "The cursor is not valid.", "Send a whole number from -1, or the cursor exactly as the server returned it.";
     CursorPruned = "cursor_pruned", 410, final, "permanent", "Events after this position of the feed were pruned, so it is impossible to continue from it without a gap.", "Start without a cursor to read the remaining events, or from the position that the detail names.";
+    DeadLetterNotFound = "dead_letter_not_found", 404, final, "permanent", "The webhook has no dead letter of this event.", "List dead letters with recount webhooks; one that was sent again is deleted.";
     EventRefused = "event_refused", 422, final, "permanent", "An event of the batch breaks a rule of the log; nothing was appended.", "Correct the event at the index that the problem names; docs/grammar.md describes the rule.";
     ExportAltered = "export_altered", 422, final, "permanent", "The lines of the export do not match its header; nothing was imported.", "Export the run again, and transfer the file unchanged.";
     ExtensionRefused = "extension_refused", 409, final, "permanent", "The deadline of the approval, question or handoff cannot be moved.", "Answer it instead; the detail gives the reason.";
@@ -146,6 +147,7 @@ codes! {
     TokenNotFound = "token_not_found", 404, final, "permanent", "No token with this id exists.", "List tokens with recount token ls.";
     TooManyStreams = "too_many_streams", 503, retry, "resource", "The server has reached its limit of connected clients.", "Try again after the time in Retry-After.";
     TurnNotFound = "turn_not_found", 404, final, "permanent", "The session, or the run, has no such turn.", "Use the id from the response to the turn, or the turn_index of a turn.started event.";
+    WebhookNotFound = "webhook_not_found", 404, final, "permanent", "No webhook with this name is configured.", "List webhooks with recount webhooks.";
     WorkspaceGone = "workspace_gone", 410, final, "permanent", "The copy that the run worked in no longer exists.", "Apply changes before the copy is removed; workspaces.keep sets how long it is kept.";
     WorkspaceRefused = "workspace_refused", 422, final, "permanent", "The run may not work in this folder.", "Name a folder that exists, that the server may read, and that is allowed.";
 }

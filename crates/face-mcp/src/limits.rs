@@ -50,8 +50,9 @@ pub const PROMPTS_DEFAULT: u64 = 10;
 /// Prompts of a list; a larger `limit` is refused.
 pub const PROMPTS_MAX: u64 = 20;
 
-/// Prompts that a client may not see and that one call skips; then it returns what it has, with a cursor.
-pub const HIDDEN_PROMPTS_MAX: usize = 100;
+/// Reads of the native face for one list of prompts, of which those of prompts that the client may not see are a part; then
+/// it returns what it has, with a cursor.
+pub const PROMPT_READS_MAX: usize = 100;
 
 /// Patches of a run that are listed; more are counted as left out.
 pub const PATCHES_MAX: usize = 200;

@@ -50,6 +50,8 @@ pub(crate) enum AuditKind {
     ReplyReceived,
     /// A decision link answered a prompt.
     DecisionLinkUsed,
+    /// A dead letter or a test message of a webhook was sent on request.
+    WebhookDelivery,
 }
 
 impl AuditKind {
@@ -65,6 +67,7 @@ impl AuditKind {
             AuditKind::Removed => "ext.recount.removed",
             AuditKind::ReplyReceived => "ext.recount.reply_received",
             AuditKind::DecisionLinkUsed => "ext.recount.decision_link_used",
+            AuditKind::WebhookDelivery => "ext.recount.webhook_delivery_requested",
         }
     }
 }

@@ -5,14 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use recount_api::admin::SigningKeys;
 use recount_engine::Import;
 use recount_log::chain::ChainValue;
 use recount_log::{Fault, FaultKind, ReadBound, ReadResult as _, Store, StreamKey, Tail};
 use recount_salvage::{Damage, Salvage, Stream};
+use recount_signature::SignedHead;
 
 use crate::start::open_store;
 use crate::stores::{SqliteSettings, Stores, database_of, missing_store, open_folder};
-use crate::{StartError, limits};
+use crate::{StartError, limits, signing_keys};
 
 /// Computes the digest of a run while its events are written, and compares it at the end.
 pub struct ExportDigest {
@@ -186,6 +188,20 @@ impl Folder {
         let stream: StreamKey = run.into();
         let page = store.read(&stream, from, bound).await.map_err(failed)?;
         Ok(page.into_iter().map(|record| record.bytes).collect())
+    }
+
+    /// The stored signed head of a run; `None` if it has not ended, or the store is damaged.
+    pub async fn signed_head(&self, run: &str) -> Result<Option<SignedHead>, StartError> {
+        let ExportSource::Store(store) = &self.source else { return Ok(None) };
+        recount_engine::stored_head(&**store, run).await.map_err(|why| StartError::failed(why.to_string()))
+    }
+
+    /// The public keys that sign heads in this folder.
+    pub async fn public_keys(&self) -> Result<SigningKeys, StartError> {
+        let ExportSource::Store(store) = &self.source else { return Ok(SigningKeys { keys: Vec::new() }) };
+        let keys = recount_engine::signing_keys(&**store).await;
+        let keys = keys.map_err(|why| StartError::failed(why.to_string()))?;
+        Ok(SigningKeys { keys: keys.into_iter().map(signing_keys::public).collect() })
     }
 
     /// Imports one run from the lines of an export.

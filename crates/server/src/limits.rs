@@ -240,6 +240,9 @@ pub const WEBHOOK_CONNECT: Duration = Duration::from_secs(10);
 /// How long the delivery of a mail may take, the greeting of the server included; then it has failed.
 pub const MAIL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long the end of a session with a mail server may take after a mail was accepted; then the connection is closed.
+pub const MAIL_QUIT_WAIT: Duration = Duration::from_secs(1);
+
 /// Bytes of one line of a mail server's reply; a longer one fails the delivery.
 pub const MAIL_REPLY_LINE_BYTES_MAX: usize = 2_048;
 
@@ -281,7 +284,10 @@ pub const WEBHOOK_RESTART: Duration = Duration::from_secs(5);
 pub const CHAT_LINE_CHARS_MAX: usize = 200;
 
 /// Dead letters of a webhook that a health check names; the rest are counted.
-pub const DEAD_LETTERS_NAMED_MAX: u64 = 5;
+pub const DEAD_LETTERS_NAMED_MAX: usize = 5;
+
+/// Deliveries that requests make at the same time; one more is refused with `store_busy`.
+pub const REQUESTED_DELIVERIES_MAX: usize = 4;
 
 /// How long a decision link is valid for a prompt without a deadline; an earlier deadline of the prompt ends it, too.
 pub const DECISION_LINK_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);

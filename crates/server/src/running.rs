@@ -32,6 +32,7 @@ use crate::stores::Stores;
 use crate::tenants::Tenants;
 use crate::tls::ServerTls;
 use crate::webhooks::WebhookService;
+use crate::webhooks::requests::{self, WebhookRequests};
 use crate::{
     Files, StartError, applications, audit, backup, contract, decide, doctor, guard, health, limits, listen,
     listeners, metrics, removals, signing_keys, tokens, web,
@@ -316,6 +317,7 @@ fn server_route(
     gate: &Gate,
 ) -> Option<MethodRouter> {
     let tenants = || gate.tenants.clone();
+    let webhooks = || WebhookRequests::new(&sources.webhooks, gate);
     let for_default_admin =
         |answers: MethodRouter| answers.layer(middleware::from_fn(tokens::default_admin_only));
     let of_a_tenant = |answers: MethodRouter| answers.layer(middleware::from_fn(tokens::admin_only));
@@ -333,6 +335,11 @@ fn server_route(
         ServerRouteName::RotateSigningKey => {
             of_a_tenant(on(filter, signing_keys::rotate).with_state(gate.clone()))
         }
+        ServerRouteName::ListWebhooks => of_a_tenant(on(filter, requests::list).with_state(webhooks())),
+        ServerRouteName::ListDeadLetters => {
+            of_a_tenant(on(filter, requests::dead_letters).with_state(webhooks()))
+        }
+        ServerRouteName::RequestDelivery => of_a_tenant(on(filter, requests::deliver).with_state(webhooks())),
         ServerRouteName::LookAtHealth => {
             let server = doctor::Server { sources: sources.clone(), stores: stores?.clone() };
             for_default_admin(on(filter, doctor::checkup).with_state(server))

@@ -42,7 +42,8 @@ pub(crate) async fn rotate(
     Ok(reply(StatusCode::CREATED, &One::new("signing_key", key)))
 }
 
-fn public(key: KeyRow) -> SigningKey {
+/// The key as published.
+pub(crate) fn public(key: KeyRow) -> SigningKey {
     let KeyRow { public, created_at, retired_at } = key;
     SigningKey { kty: public.kty, crv: public.crv, x: public.x, kid: public.kid, created_at, retired_at }
 }

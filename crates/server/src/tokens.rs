@@ -38,8 +38,8 @@ pub(crate) async fn default_admin_only(request: Request, next: Next) -> Response
     Refusal::new(Code::ScopeMissing, "this needs the scope admin of the default tenant").into_response()
 }
 
-/// The tenant whose tokens an administrator may manage: `None` for all.
-fn managed_tenant(admitted: &Admitted) -> Option<&str> {
+/// The tenant whose tokens and webhooks an administrator may manage: `None` for all.
+pub(crate) fn managed_tenant(admitted: &Admitted) -> Option<&str> {
     (&*admitted.tenant != TENANT_DEFAULT).then_some(&*admitted.tenant)
 }
 

@@ -4,6 +4,7 @@
 //! against a person who can change the bytes next to it: only a head that was recorded elsewhere does.
 
 mod database;
+mod export;
 mod folder;
 mod signed;
 mod survey;
@@ -15,6 +16,7 @@ use recount_run::{Auditor, Illegal};
 #[doc(hidden)]
 pub use crate::stores::seal_now as seal;
 pub use database::offline_database;
+pub use export::of_export;
 pub use folder::{offline, offline_with_keys};
 pub use signed::{PublicKeys, SignedCheck, SignedHead};
 pub use survey::Survey;

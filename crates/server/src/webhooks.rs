@@ -8,6 +8,8 @@ mod delivery;
 mod follower;
 mod mail;
 mod message;
+mod requested;
+pub(crate) mod requests;
 mod signature;
 mod smtp;
 #[cfg(test)]
@@ -16,9 +18,10 @@ mod tests;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use recount_api::admin::Check;
-use recount_engine::WebhookRow;
+use recount_engine::{DeadLetter, DeadLetterRow, WebhookRow};
 use recount_event::time;
 use recount_world::{Kind, World};
+use tokio::sync::Semaphore;
 
 use self::follower::Follower;
 use crate::config::{Webhook, Webhooks};
@@ -27,9 +30,11 @@ use crate::limits;
 use crate::tenants::Tenants;
 
 /// The configured webhooks and their states.
-#[derive(Default)]
 pub(crate) struct WebhookService {
     statuses: Vec<Arc<WebhookStatus>>,
+    followers: Vec<Arc<Follower>>,
+    /// Permits of deliveries that requests make.
+    requested: Semaphore,
 }
 
 /// A webhook and its state, for the health check and the metrics.
@@ -93,16 +98,16 @@ impl WebhookService {
             .iter()
             .map(|webhook| Arc::new(WebhookStatus { webhook: webhook.clone(), state: Mutex::default() }));
         let statuses: Vec<_> = statuses.collect();
-        for status in &statuses {
-            let follower = Follower {
-                status: status.clone(),
-                tenants: tenants.clone(),
-                links: links.cloned(),
-                world: world.clone(),
-            };
-            world.tasks.spawn_until_shutdown(Kind::Service, Box::pin(follower.run()));
+        let followers = statuses.iter().map(|status| {
+            let (status, tenants, links) = (status.clone(), tenants.clone(), links.cloned());
+            Arc::new(Follower { status, tenants, links, world: world.clone() })
+        });
+        let followers: Vec<_> = followers.collect();
+        for follower in &followers {
+            world.tasks.spawn_until_shutdown(Kind::Service, Box::pin(follower.clone().run()));
         }
-        Arc::new(WebhookService { statuses })
+        let requested = Semaphore::new(limits::REQUESTED_DELIVERIES_MAX);
+        Arc::new(WebhookService { statuses, followers, requested })
     }
 
     pub(crate) fn statuses(&self) -> &[Arc<WebhookStatus>] {
@@ -135,15 +140,19 @@ impl WebhookService {
                 checks.push(Check::problem(&name, value, advice));
             }
             if row.given_up > 0 {
-                let newest = engine.admin().dead_letters(&webhook.name, limits::DEAD_LETTERS_NAMED_MAX).await;
-                let newest = newest.unwrap_or_default();
-                let named = newest.iter().map(|dead| {
-                    format!("{} of {} at {} ({})", dead.type_name, dead.run_id, dead.occurred_at, dead.reason)
+                let stored = engine.admin().dead_letters(&webhook.name).await.unwrap_or_default();
+                let newest = stored.iter().take(limits::DEAD_LETTERS_NAMED_MAX);
+                let named = newest.map(|DeadLetterRow { letter, .. }| {
+                    let DeadLetter { type_name, run_id, occurred_at, reason, .. } = letter;
+                    format!("{type_name} of {run_id} at {occurred_at} ({reason})")
                 });
                 let named: Vec<String> = named.collect();
                 let value =
                     format!("{} events were given up; the newest: {}", row.given_up, named.join("; "));
-                checks.push(Check::note(&name, value, "the events are in the log; read them there"));
+                let advice = format!("send them again with recount webhooks retry {}", webhook.name);
+                if !named.is_empty() {
+                    checks.push(Check::note(&name, value, advice));
+                }
             }
             if !is_loaded && failing.is_none() {
                 checks.push(Check::note(&name, "its progress is not read yet", "try again shortly"));

@@ -6,7 +6,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use recount_client::export::{End, Header};
+use recount_client::export::{End, ExportSignatures, Header};
+use recount_client::reply::SignedHead;
 use recount_command_line::partial::Partial;
 use recount_server::export::ExportDigest;
 use serde_json::json;
@@ -36,6 +37,9 @@ pub(super) struct Export {
     /// Read this data folder, which no server may be using
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Add the signed heads of the runs, for recount verify --export FILE --public-key KEYS
+    #[arg(long, conflicts_with = "patches")]
+    signed: bool,
     /// Write the applied patches of one run for git am instead: one file each in DIR, or all to standard output
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "-")]
     #[arg(conflicts_with_all = ["all", "output", "data"])]
@@ -93,9 +97,15 @@ impl Export {
         let mut left_out: Vec<(String, Why)> =
             damaged.into_iter().map(|run| (run, Why::Damaged(None))).collect();
         let mut exported = Vec::with_capacity(ids.len());
+        let mut signatures = SignatureList::default();
         for run in ids {
             match write(&place, &run, &mut sink).await {
-                Ok(header) => exported.push(header),
+                Ok((header, signed)) => {
+                    if self.signed {
+                        signatures.add(&header, signed);
+                    }
+                    exported.push(header);
+                }
                 Err(Failure::Damaged(why)) if all => left_out.push((run, Why::Damaged(Some(why)))),
                 Err(Failure::Missing(why)) if all => left_out.push((run, Why::Missing(why))),
                 Err(why) => return Err(why),
@@ -104,7 +114,10 @@ impl Export {
         let events: u64 =
             exported.iter().map(|header| header.events - header.first_sequence.unwrap_or(0)).sum();
         let end = End { runs: exported.len() as u64, events, left_out: left_out.len() as u64 };
-        sink.line(&end.line())?;
+        let keys = if self.signed { place.public_keys().await? } else { None };
+        let unsigned = signatures.unsigned;
+        let signatures = ExportSignatures { signed: signatures.heads, untrusted_keys: keys };
+        sink.line(&end.signed_line(&signatures))?;
         place.close().await?;
         let is_whole = left_out.is_empty() && unread.is_empty();
         let mut partly = None;
@@ -128,6 +141,9 @@ impl Export {
             note(&format!("{run} {why}"));
         }
         unread.iter().for_each(|unread| note(unread));
+        if unsigned > 0 {
+            note(&format!("{} without a signed head in the export", count(unsigned, "run")));
+        }
         if let Some(partly) = &partly {
             let (partly, file) = (partly.display(), self.output.display());
             note(&format!("the partial export is in {partly}; {file} was not written"));
@@ -137,6 +153,32 @@ impl Export {
             (true, true) => Err(Failure::Pruned),
             (true, false) => Ok(()),
         }
+    }
+}
+
+/// The signed heads of an export, until they are written.
+#[derive(Default)]
+struct SignatureList {
+    heads: Vec<SignedHead>,
+    bytes: usize,
+    /// Runs without a signed head, and those beyond [`limits::EXPORT_SIGNED_BYTES_MAX`].
+    unsigned: u64,
+}
+
+impl SignatureList {
+    fn add(&mut self, header: &Header, signed: Option<SignedHead>) {
+        let Some(head) = signed else {
+            self.unsigned += 1;
+            return;
+        };
+        // Quotation marks of the statement are escaped.
+        let bytes = 2 * head.statement.len() + head.signature.len() + header.run_id.len();
+        if self.bytes + bytes > limits::EXPORT_SIGNED_BYTES_MAX {
+            self.unsigned += 1;
+            return;
+        }
+        self.bytes += bytes;
+        self.heads.push(head);
     }
 }
 
@@ -199,15 +241,21 @@ impl ExportSink {
 
 /// Writes a run up to what its digest covers. Nothing of it is written before all of it was read and added up, so that
 /// a run that cannot be read leaves no part of itself. A run longer than [`limits::EXPORT_HELD_BYTES_MAX`] is read twice.
-async fn write(place: &Place, run: &str, sink: &mut ExportSink) -> Result<Header, Failure> {
-    let (header, held) = hold(place, run).await?;
+async fn write(
+    place: &Place,
+    run: &str,
+    sink: &mut ExportSink,
+) -> Result<(Header, Option<SignedHead>), Failure> {
+    let (header, signed, held) = hold(place, run).await?;
     let started_at = sink.length()?;
     sink.line(&header.line())?;
     if let Some(lines) = held {
         lines.lines().try_for_each(|line| sink.line(line))?;
-        return Ok(header);
+        return Ok((header, signed));
     }
-    let Err(why) = read(place, &header, |line| sink.line(line)).await else { return Ok(header) };
+    let Err(why) = read(place, &header, |line| sink.line(line)).await else {
+        return Ok((header, signed));
+    };
     match (sink, started_at, why) {
         (ExportSink::File(file), Some(started_at), why) => {
             file.cut(started_at)?;
@@ -219,10 +267,10 @@ async fn write(place: &Place, run: &str, sink: &mut ExportSink) -> Result<Header
     }
 }
 
-/// The header of a run and, where they are not too long, its lines. One that is pruned meanwhile is read again from what
+/// The header of a run, its signed head and, where they are not too long, its lines. One that is pruned meanwhile is read again from what
 /// is left.
-async fn hold(place: &Place, run: &str) -> Result<(Header, Option<String>), Failure> {
-    let mut header = place.header(run).await?;
+async fn hold(place: &Place, run: &str) -> Result<(Header, Option<SignedHead>, Option<String>), Failure> {
+    let (mut header, mut signed) = place.header(run).await?;
     for _ in 0..limits::EXPORT_PRUNED_MAX {
         let mut held = Some(String::new());
         let found = read(place, &header, |line| {
@@ -237,12 +285,12 @@ async fn hold(place: &Place, run: &str) -> Result<(Header, Option<String>), Fail
             Ok(())
         })
         .await;
-        let Err(why) = found else { return Ok((header, held)) };
-        let now = place.header(run).await?;
+        let Err(why) = found else { return Ok((header, signed, held)) };
+        let (now, signed_now) = place.header(run).await?;
         if now.first_sequence == header.first_sequence {
             return Err(why);
         }
-        header = now;
+        (header, signed) = (now, signed_now);
     }
     Err(Failure::Damaged(format!("{run} was pruned several times while it was read; export it again")))
 }

@@ -45,6 +45,9 @@ pub(super) struct Verify {
     /// Compare with digests saved from recount digest; without other options, verifies the runs in the file
     #[arg(long, value_name = "FILE", conflicts_with = "run")]
     digests: Option<PathBuf>,
+    /// Verify the runs in a file of recount export, without a server; with --public-key, the file needs export --signed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "all", "data", "store", "expect"])]
+    export: Option<PathBuf>,
     /// Compare with the signed heads of the runs, which a key in this file must have signed: JSON from the server's
     /// /.well-known/recount-keys
     #[arg(long, value_name = "FILE")]
@@ -54,6 +57,11 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let keys = self.public_key.as_deref().map(public_keys).transpose()?;
+        if let Some(file) = &self.export {
+            let noted = noted(self.digests.as_deref(), keys.as_ref())?;
+            let survey = recount_server::verify::of_export(file, &noted, keys.as_ref())?;
+            return print_survey(&survey, invocation.json);
+        }
         match (&self.data, &self.store) {
             (Some(data), _) => {
                 let noted = noted(self.digests.as_deref(), keys.as_ref())?;

@@ -192,15 +192,7 @@ impl AdminHandle {
     /// All keys of the tenant, oldest first.
     #[boxed]
     pub async fn signing_keys(&self) -> Result<Vec<KeyRow>, Error> {
-        let mut found = Vec::new();
-        let mut pages = RowPages::new(self.ground().store(), rows::SIGNING_KEYS, limits::PAGE_EVENTS);
-        while let Some(page) = pages.next().await? {
-            for row in &page.rows {
-                found.push(read_row::<KeyRow>(rows::SIGNING_KEYS, &row.key, &row.value)?);
-            }
-        }
-        found.sort_by(|one, other| one.created_at.cmp(&other.created_at));
-        Ok(found)
+        signing_keys(self.ground().store()).await
     }
 
     /// Replaces the key. The previous private key is deleted, its public key stays published.
@@ -291,4 +283,18 @@ impl AdminHandle {
 pub async fn stored_head(store: &dyn Store, run: &str) -> Result<Option<SignedHead>, Error> {
     let row = store.row(rows::SIGNED_HEADS, run).await?;
     row.map(|row| read_row(rows::SIGNED_HEADS, run, &row.value)).transpose()
+}
+
+/// The keys that sign heads in a store, oldest first.
+#[boxed]
+pub async fn signing_keys(store: &dyn Store) -> Result<Vec<KeyRow>, Error> {
+    let mut found = Vec::new();
+    let mut pages = RowPages::new(store, rows::SIGNING_KEYS, limits::PAGE_EVENTS);
+    while let Some(page) = pages.next().await? {
+        for row in &page.rows {
+            found.push(read_row::<KeyRow>(rows::SIGNING_KEYS, &row.key, &row.value)?);
+        }
+    }
+    found.sort_by(|one, other| one.created_at.cmp(&other.created_at));
+    Ok(found)
 }

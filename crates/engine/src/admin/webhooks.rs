@@ -2,7 +2,9 @@
 //!
 //! It must not know how events are delivered. Start at [`AdminHandle::save_webhook`].
 
-use recount_log::{Append, Guard};
+use std::sync::Arc;
+
+use recount_log::{Append, AppendError, Guard, RowPut, RowRange};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::handle::AdminHandle;
@@ -46,6 +48,14 @@ pub struct DeadLetter {
     pub reason: String,
 }
 
+/// A stored dead letter, in the version in which it was read.
+#[derive(Debug, Clone)]
+pub struct DeadLetterRow {
+    pub letter: DeadLetter,
+    key: Arc<str>,
+    version: u64,
+}
+
 impl AdminHandle {
     #[boxed]
     pub async fn webhook(&self, name: &str) -> Result<Option<WebhookRow>, Error> {
@@ -70,18 +80,37 @@ impl AdminHandle {
         Ok(())
     }
 
-    /// The newest dead letters of a webhook, newest first.
+    /// The stored dead letters of a webhook, newest first.
     #[boxed]
-    pub async fn dead_letters(&self, name: &str, count: u64) -> Result<Vec<DeadLetter>, Error> {
-        let given_up = self.webhook(name).await?.unwrap_or_default().given_up;
+    pub async fn dead_letters(&self, name: &str) -> Result<Vec<DeadLetterRow>, Error> {
+        let kept = usize::try_from(limits::DEAD_LETTERS_KEPT).unwrap_or(usize::MAX);
+        let range = RowRange::first(rows::WEBHOOK_DEAD_LETTERS, format!("{name}/"), kept);
         let mut found = Vec::new();
-        for back in 1..=count.min(given_up).min(limits::DEAD_LETTERS_KEPT) {
-            let key = slot_key(name, (given_up - back) % limits::DEAD_LETTERS_KEPT);
-            if let Some(row) = self.ground().store().row(rows::WEBHOOK_DEAD_LETTERS, &key).await? {
-                found.push(read_row(rows::WEBHOOK_DEAD_LETTERS, &key, &row.value)?);
-            }
+        for row in self.ground().store().rows(range).await? {
+            let letter = read_row(rows::WEBHOOK_DEAD_LETTERS, &row.key, &row.value)?;
+            found.push(DeadLetterRow { letter, key: row.key, version: row.version });
         }
+        found.sort_by_key(|row: &DeadLetterRow| std::cmp::Reverse(row.letter.position));
         Ok(found)
+    }
+
+    /// Deletes a dead letter that was sent again, or stores how the new attempt failed. Changes nothing if another dead letter
+    /// has its slot by now.
+    #[boxed]
+    pub async fn settle_dead_letter(
+        &self,
+        row: &DeadLetterRow,
+        failed: Option<&DeadLetter>,
+    ) -> Result<(), Error> {
+        let guard = Guard::Version(row.version);
+        let change = match failed {
+            Some(letter) => rows::put(rows::WEBHOOK_DEAD_LETTERS, row.key.clone(), guard, letter),
+            None => RowPut { guard, ..rows::delete(rows::WEBHOOK_DEAD_LETTERS, row.key.clone()) },
+        };
+        match self.ground().store().append(Append { rows: vec![change], ..Append::default() }).await {
+            Ok(_) | Err(AppendError::GuardFailed { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -130,9 +159,23 @@ mod tests {
             admin.save_webhook("ops", &row, Some(&dead)).await.unwrap();
         }
         assert_eq!(admin.webhook("ops").await.unwrap(), Some(row));
-        let kept = admin.dead_letters("ops", u64::MAX).await.unwrap();
-        let positions: Vec<u64> = kept.iter().map(|dead| dead.position).collect();
+        let kept = admin.dead_letters("ops").await.unwrap();
+        let positions: Vec<u64> = kept.iter().map(|row| row.letter.position).collect();
         assert_eq!(positions, (4..=many).rev().collect::<Vec<_>>());
-        assert_eq!(admin.dead_letters("other", 5).await.unwrap(), []);
+        assert!(admin.dead_letters("op").await.unwrap().is_empty());
+
+        // One is sent again, and one fails again. The slot of the oldest has another letter by now.
+        let failed = DeadLetter { attempts: 2, ..kept[1].letter.clone() };
+        admin.settle_dead_letter(&kept[0], None).await.unwrap();
+        admin.settle_dead_letter(&kept[1], Some(&failed)).await.unwrap();
+        let oldest = kept.last().unwrap();
+        let letter = DeadLetter { position: many + 1, ..failed.clone() };
+        let row = WebhookRow { given_up: many + 1, cursor: many + 1, ..WebhookRow::default() };
+        admin.save_webhook("ops", &row, Some(&letter)).await.unwrap();
+        admin.settle_dead_letter(oldest, None).await.unwrap();
+        let now = admin.dead_letters("ops").await.unwrap();
+        let positions: Vec<u64> = now.iter().map(|row| row.letter.position).collect();
+        let expected: Vec<u64> = [many + 1].into_iter().chain((5..many).rev()).collect();
+        assert_eq!((positions, &now[1].letter), (expected, &failed));
     }
 }

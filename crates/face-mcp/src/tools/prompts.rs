@@ -65,13 +65,14 @@ pub(super) async fn list_prompts(native: &Native, args: &Args) -> Result<Reply, 
     if let Some(run) = args.text("run") {
         return of_run(native, run, kinds, after.as_deref(), limit, listing).await;
     }
+    let mut reads = limits::PROMPT_READS_MAX;
     for kind in kinds {
         // One at a time, so that each has its own cursor.
         loop {
-            match next_prompt(native, kind, after.as_deref()).await? {
+            match next_prompt(native, kind, after.as_deref(), &mut reads).await? {
                 Next::Prompt(prompt, next)
                     if listing.prompts.len() < limit
-                        && listing.add(kind, whole(native, kind, &prompt).await?) =>
+                        && listing.add(kind, whole(native, kind, &prompt, &mut reads).await?) =>
                 {
                     after = next;
                 }
@@ -106,14 +107,21 @@ fn cursor(text: Option<&str>) -> Result<(usize, Option<String>), String> {
 enum Next {
     /// A prompt and the cursor after it.
     Prompt(Value, Option<String>),
-    /// Many prompts that the client may not see; more follow after this cursor.
+    /// No more may be read; more follow after this cursor.
     After(Option<String>),
     End,
 }
 
-async fn next_prompt(native: &Native, kind: &str, after: Option<&str>) -> Result<Next, Failure> {
+/// `reads` is how many more reads are allowed.
+async fn next_prompt(
+    native: &Native,
+    kind: &str,
+    after: Option<&str>,
+    reads: &mut usize,
+) -> Result<Next, Failure> {
     let mut after = after.map(str::to_owned);
-    for _ in 0..limits::HIDDEN_PROMPTS_MAX {
+    while *reads > 0 {
+        *reads -= 1;
         let query =
             [(STATUS, Some("pending".to_owned())), (AFTER, after.clone()), (LIMIT, Some("1".to_owned()))];
         let mut page: Page<Value> = native.get(&[list_of(kind)], &query).await?;
@@ -130,9 +138,12 @@ async fn next_prompt(native: &Native, kind: &str, after: Option<&str>) -> Result
 }
 
 /// A prompt with the context of a handoff, which lists leave out with the digest of what is shown.
-async fn whole(native: &Native, kind: &str, listed: &Value) -> Result<Value, Failure> {
+async fn whole(native: &Native, kind: &str, listed: &Value, reads: &mut usize) -> Result<Value, Failure> {
     match (kind, listed["id"].as_str()) {
-        ("handoff", Some(id)) => get(native, kind, id).await,
+        ("handoff", Some(id)) => {
+            *reads = reads.saturating_sub(1);
+            get(native, kind, id).await
+        }
         _ => Ok(listed.clone()),
     }
 }

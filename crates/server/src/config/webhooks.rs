@@ -47,7 +47,7 @@ pub(crate) enum WebhookFormat {
 }
 
 impl WebhookFormat {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             WebhookFormat::Recount => "recount",
             WebhookFormat::CloudEvents => "cloudevents",

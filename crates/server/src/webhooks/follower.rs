@@ -25,7 +25,7 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Delivers until the server stops or the receiver ends the deliveries.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(self: Arc<Self>) {
         let webhook = &self.status.webhook;
         let sender = match Sender::new(webhook, &self.world).await {
             Ok(sender) => sender,
@@ -222,7 +222,7 @@ impl Follower {
         Ok(())
     }
 
-    async fn message<'a>(
+    pub(super) async fn message<'a>(
         &'a self,
         engine: &Engine,
         position: u64,

@@ -51,10 +51,10 @@ pub(super) fn compose(
     out.into_bytes()
 }
 
-/// The text as it is if it is short and printable ASCII, otherwise as encoded words of RFC 2047.
+/// The text as it is if it is printable ASCII and not too long, otherwise as encoded words of RFC 2047.
 fn header_text(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && !text.contains("=?");
-    if is_plain && text.len() <= ENCODED_WORD_BYTES {
+    if is_plain && text.len() <= MAIL_LINE_BYTES_MAX {
         return text.to_owned();
     }
     let mut words: Vec<String> = vec![String::new()];

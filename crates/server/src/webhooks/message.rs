@@ -14,6 +14,9 @@ use crate::config::WebhookFormat;
 use crate::decide::utc_time;
 use crate::limits::{CHAT_LINE_CHARS_MAX, WEBHOOK_EVENT_BYTES_MAX};
 
+/// The type of test messages, which are no events.
+pub(super) const TEST: &str = "ext.recount.webhook_test";
+
 /// An event and its context.
 pub(super) struct Message<'a> {
     pub(super) envelope: &'a Envelope<'a>,
@@ -168,6 +171,7 @@ impl Message<'_> {
             "run.finished" => ("Run finished", field("final_status")),
             "run.failed" => ("Run failed", field("message")),
             "run.cancelled" => ("Run cancelled", field("reason")),
+            TEST => ("Test message", field("message")),
             other => (other, None),
         };
         let mut lines = vec![match text {
@@ -178,10 +182,11 @@ impl Message<'_> {
             lines.extend(field("consequence").map(|text| Line::text(&format!("Consequence: {text}"))));
         }
         let run = self.envelope.run_id;
-        lines.push(match &self.title {
-            Some(title) => Line::text(&format!("Run: {title} ({run})")),
-            None => Line::text(&format!("Run: {run}")),
-        });
+        match &self.title {
+            Some(title) => lines.push(Line::text(&format!("Run: {title} ({run})"))),
+            None if type_name == TEST => {}
+            None => lines.push(Line::text(&format!("Run: {run}"))),
+        }
         if let Some(DecisionLink { url, approver, expires_at }) = &self.decision {
             lines.extend(expires_at.iter().map(|at| Line::text(&format!("Deadline: {}", utc_time(at)))));
             lines.push(Line::text(&format!("Link for {approver}, for one answer; do not forward it:")));
@@ -351,6 +356,7 @@ mod tests {
             ("run.failed", r#"{"message":"no model"}"#, "Run failed: no model"),
             ("run.cancelled", "{}", "Run cancelled"),
             ("tool.completed", "{}", "tool.completed"),
+            (TEST, r#"{"message":"it works"}"#, "Test message: it works"),
         ] {
             let rendered = body(&render(&stored(type_name, data), WebhookFormat::Telegram, false));
             assert_eq!(rendered["text"].as_str().unwrap().lines().next(), Some(line), "{type_name}");

@@ -157,9 +157,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         self.stream.flush().await.map_err(fault)?;
         self.reply().await?.about_mail("the mail", 250)?;
         // The mail is accepted, whatever happens to the connection now.
-        if self.stream.write_all(b"QUIT\r\n").await.is_ok() {
-            self.stream.shutdown().await.ok();
-        }
+        let quit = async {
+            self.stream.write_all(b"QUIT\r\n").await?;
+            self.stream.flush().await
+        };
+        drop(timeout(limits::MAIL_QUIT_WAIT, quit).await);
         Ok(())
     }
 

@@ -245,8 +245,11 @@ async fn an_invalid_event_becomes_a_dead_letter_and_410_disables() {
     assert_eq!(titles(&received), ["good"]);
     let row = status.state().row;
     assert_eq!((row.delivered, row.given_up), (1, 1));
-    let dead = running.engine.admin().dead_letters("ops", 9).await.unwrap();
-    assert_eq!((dead.len(), dead[0].attempts, dead[0].type_name.as_str()), (1, 3, "run.finished"));
+    let dead = running.engine.admin().dead_letters("ops").await.unwrap();
+    assert_eq!(
+        (dead.len(), dead[0].letter.attempts, dead[0].letter.type_name.as_str()),
+        (1, 3, "run.finished")
+    );
     let checks = || async {
         let mut checks = Vec::new();
         running.webhooks.checks(&mut checks, &running.gate.tenants).await;
@@ -296,9 +299,9 @@ async fn mails_are_retried_after_a_failure_and_given_up_if_the_server_refuses_th
         run(&running, title, &approval(id, &json!({"summary": "rm\r\nBcc: x"}))).await;
     }
     until(|| status.state().row.delivered == 2).await;
-    let dead = running.engine.admin().dead_letters("ops", 9).await.unwrap();
-    assert_eq!((dead.len(), dead[0].attempts), (1, 3));
-    assert_eq!(dead[0].reason, "the mail server replied 550 to the mail: no");
+    let dead = running.engine.admin().dead_letters("ops").await.unwrap();
+    assert_eq!((dead.len(), dead[0].letter.attempts), (1, 3));
+    assert_eq!(dead[0].letter.reason, "the mail server replied 550 to the mail: no");
     let mails = receiver.received("!From: ");
     assert_eq!(mails.len(), 6, "{mails:?}");
     let id = |mail: &str| mail.lines().find(|line| line.starts_with("Message-ID: ")).unwrap().to_owned();
@@ -311,6 +314,82 @@ async fn mails_are_retried_after_a_failure_and_given_up_if_the_server_refuses_th
     let path = body.lines().find_map(|line| line.strip_prefix("https://r.example")).unwrap();
     let page = request(running.address, "POST", path, "decision=approve").await;
     assert!(page.status() == 200 && page.body.contains("Your answer is recorded"), "{page:?}");
+    running.stop().await;
+}
+
+/// Sends a request as an administrator on this machine.
+async fn admin(running: &Running, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    let text = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        running.address,
+        body.len()
+    );
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await.unwrap();
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+}
+
+#[tokio::test]
+async fn dead_letters_are_listed_and_sent_again_on_request() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), World::real());
+    let receiver = Receiver::start(&world, &[400, 400, 400, 200, 503, 200, 200, 500]).await;
+    let running = server(folder.path(), &hook(receiver.address, "events = ['run.finished']")).await;
+    let status = running.webhooks.statuses()[0].clone();
+    until(|| status.state().is_loaded).await;
+    let bad = run(&running, "bad", &finished()).await;
+    run(&running, "good", &finished()).await;
+    until(|| status.state().row.delivered == 1).await;
+
+    let (code, listed) = admin(&running, "GET", "/admin/webhooks", "").await;
+    let webhook = &listed["data"][0];
+    let found = (&webhook["name"], &webhook["state"], &webhook["delivered"], &webhook["dead_letters"]);
+    assert_eq!((code, found), (200, (&json!("ops"), &json!("active"), &json!(1), &json!(1))), "{listed}");
+    assert!(!listed.to_string().contains("/in"), "the URL is not shown: {listed}");
+    let (_, letters) = admin(&running, "GET", "/admin/webhooks/ops/dead-letters", "").await;
+    let letter = letters["data"][0].clone();
+    assert_eq!((&letter["run_id"], &letter["attempts"]), (&json!(bad.to_string()), &json!(3)), "{letters}");
+    assert_eq!(letter["reason"], "the receiver returned 400");
+
+    let deliver = "/admin/webhooks/ops/deliveries";
+    let again = json!({"event_id": letter["event_id"]}).to_string();
+    let (_, failed) = admin(&running, "POST", deliver, &again).await;
+    let reason = json!("the receiver returned 503");
+    assert_eq!((&failed["data"]["delivered"], &failed["data"]["reason"]), (&json!(false), &reason));
+    let (_, letters) = admin(&running, "GET", "/admin/webhooks/ops/dead-letters", "").await;
+    assert_eq!((&letters["data"][0]["attempts"], &letters["data"][0]["reason"]), (&json!(4), &reason));
+    let (_, sent) = admin(&running, "POST", deliver, &again).await;
+    assert_eq!(sent["data"]["delivered"], true, "{sent}");
+    let received = receiver.all();
+    let ids: Vec<_> = received.iter().map(|(_, request)| request.header("webhook-id").unwrap()).collect();
+    assert!(ids[0] == ids[5] && is_signed(&received[5].1), "it is the same message: {ids:?}");
+    assert_eq!(received[5].1.json()["run_title"], "bad");
+    let (code, missing) = admin(&running, "POST", deliver, &again).await;
+    assert_eq!((code, &missing["code"]), (404, &json!("dead_letter_not_found")));
+
+    let (_, tested) = admin(&running, "POST", deliver, "").await;
+    let received = receiver.all();
+    let message = received[6].1.json();
+    assert_eq!(
+        (&tested["data"]["delivered"], &message["type"]),
+        (&json!(true), &json!("ext.recount.webhook_test"))
+    );
+    assert!(is_signed(&received[6].1), "{message}");
+    let (_, tested) = admin(&running, "POST", deliver, "{}").await;
+    assert_eq!(tested["data"]["reason"], "the receiver returned 500");
+    let (code, missing) = admin(&running, "POST", "/admin/webhooks/none/deliveries", "").await;
+    assert_eq!((code, &missing["code"]), (404, &json!("webhook_not_found")));
+
+    running.gate.tenants.audit().unwrap().end().await;
+    let audited = audited(&running).await;
+    let requested = audited.iter().filter(|event| event["type"] == "ext.recount.webhook_delivery_requested");
+    let requested: Vec<_> =
+        requested.map(|event| (&event["data"]["is_test"], &event["data"]["delivered"])).collect();
+    let (yes, no) = (json!(true), json!(false));
+    assert_eq!(requested, [(&no, &no), (&no, &yes), (&yes, &yes), (&yes, &no)]);
     running.stop().await;
 }
 

@@ -138,3 +138,60 @@ async fn an_ended_run_without_its_signed_head_or_with_one_of_another_key_fails()
     let wrong = place.verify_data(&place.keys);
     assert!(wrong.status != 0 && wrong.data.contains("it has no signed head"), "{wrong:?}");
 }
+
+/// The file with another word in an event, and a header and an end that fit.
+fn edited_export(run: &str, text: &str) -> String {
+    let edited = text.replacen("greet all", "greet few", 1);
+    let lines: Vec<&str> = edited.lines().collect();
+    let mut digest = ExportDigest::new(run);
+    lines[1..lines.len() - 1].iter().for_each(|line| digest.event(line.as_bytes()).unwrap());
+    let header: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
+    edited.replacen(header["head"].as_str().unwrap(), &digest.head(), 1)
+}
+
+#[tokio::test]
+async fn an_export_is_checked_with_the_public_key_alone() {
+    let mut place = Place::new().await;
+    let path = |name: &str| place.folder.path().join(name);
+    let (plain, signed, edited) = (path("plain"), path("signed"), path("edited"));
+    let keys = place.keys.to_str().unwrap().to_owned();
+    let check = |file: &Path, more: &[&str]| {
+        CommandOutput::of(recount().args(["verify", "--export"]).arg(file).args(more))
+    };
+    let passes = |output: CommandOutput| assert_eq!(output.status, 0, "{output:?}");
+    let fails = |output: CommandOutput, words: &str| {
+        assert!(output.status != 0 && output.data.contains(words), "{words}: {output:?}");
+    };
+    place.server.ask(&["export", "--all", "-o", plain.to_str().unwrap()]).good();
+    place.server.ask(&["export", "--all", "--signed", "-o", signed.to_str().unwrap()]).good();
+    passes(check(&plain, &[]));
+    fails(check(&plain, &["--public-key", &keys]), "it has no signed head");
+    passes(check(&signed, &["--public-key", &keys]));
+    let text = std::fs::read_to_string(&signed).unwrap();
+    assert!(text.lines().last().unwrap().contains("\"untrusted_keys\":{\"keys\":["), "{text}");
+
+    std::fs::write(&edited, edited_export(&place.run, &text)).unwrap();
+    passes(check(&edited, &[]));
+    fails(check(&edited, &["--public-key", &keys]), "events were changed");
+    std::fs::write(&edited, text.replacen("greet all", "greet few", 1)).unwrap();
+    fails(check(&edited, &[]), "events were changed");
+    let other = Place::new().await;
+    fails(check(&signed, &["--public-key", other.keys.to_str().unwrap()]), "not among the given keys");
+    // Without its last line, or with one run less.
+    let (runs, last) = text.trim_end().rsplit_once('\n').unwrap();
+    std::fs::write(&edited, runs).unwrap();
+    fails(check(&edited, &[]), "no last line");
+    std::fs::write(&edited, format!("{last}\n")).unwrap();
+    fails(check(&edited, &[]), "the file contains 0 with 0");
+    std::fs::write(&edited, format!("{{\"object\":\"run\"}}\nx\ny\n{text}")).unwrap();
+    fails(check(&edited, &["--public-key", &keys]), "line 1: no header of a run");
+
+    // The file can be imported, and is the same from the folder.
+    let imported = other.server.ask(&["import", signed.to_str().unwrap()]);
+    assert_eq!(imported.status, 0, "{imported:?}");
+    place.server.stop();
+    let mut offline = recount();
+    let offline =
+        CommandOutput::of(offline.args(["export", "--all", "--signed", "--data"]).arg(place.data())).good();
+    assert_eq!(offline, text);
+}
