@@ -229,7 +229,7 @@ fn stage<'a>(root: &'a Path, target: String, binary: &Path) -> Result<Release<'a
     }
     if release.target.contains("-linux-") {
         fresh_folder(&staged.join("systemd"))?;
-        for file in ["recount.service", "recount.sysusers"] {
+        for file in ["recount.service", "recount.socket", "recount.sysusers"] {
             std::fs::copy(root.join("packaging/systemd").join(file), staged.join("systemd").join(file))?;
         }
     }

@@ -37,6 +37,7 @@ pub use self::hooks::HookPost;
 use crate::boxed;
 use crate::error::ClientError;
 use crate::limits;
+use crate::socket_url::{SocketUrl, url_below};
 use crate::source::Source;
 
 /// A page of envelopes, each as the very bytes the server sent.
@@ -69,7 +70,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// `base_url` is the server's address without a path, such as `http://127.0.0.1:8765`.
+    /// `base_url` is the server's address without a path, such as `http://127.0.0.1:8765` or `unix:/run/recount/recount.sock`.
     pub fn new(base_url: &str, token: Option<&str>) -> Result<Self, ClientError> {
         Client::in_world(World::real(), base_url, token)
     }
@@ -86,7 +87,7 @@ impl Client {
     /// A client of the same server's audit trail: what it reads and follows is what was done to the server itself.
     #[must_use]
     pub fn audit(&self) -> Self {
-        Client { base: format!("{}/audit", self.base), ..self.clone() }
+        Client { base: url_below(&self.base, "/audit"), ..self.clone() }
     }
 
     /// A client of the same server that posts with this `Idempotency-Key`: a repeated request takes effect once and returns the
@@ -624,11 +625,15 @@ pub(crate) async fn whole_body(base: &str, mut response: Response) -> Result<Byt
     }
 }
 
-/// Connections to a server over HTTP: no proxy, no redirects, TLS for `https`.
+/// Connections to a server over HTTP, or HTTP over its Unix socket: no proxy, no redirects, TLS for `https`.
 pub fn connections(base: &str) -> Result<reqwest::Client, ClientError> {
     // The library needs its cryptography chosen before any client is built. (docs/decisions/0015)
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut connections = reqwest::Client::builder();
+    #[cfg(unix)]
+    if let Some(url) = SocketUrl::parse(base) {
+        connections = connections.unix_socket(url.file);
+    }
     if is_plain(base) {
         // Reads no certificates, so a machine without any will do.
         connections = connections.tls_certs_only([]);
@@ -644,7 +649,7 @@ pub fn connections(base: &str) -> Result<reqwest::Client, ClientError> {
 }
 
 fn is_plain(base: &str) -> bool {
-    Url::parse(base).is_ok_and(|address| address.scheme() == "http")
+    SocketUrl::parse(base).is_some() || Url::parse(base).is_ok_and(|address| address.scheme() == "http")
 }
 
 /// A token as the header that shows it.
@@ -658,6 +663,9 @@ pub fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
 /// Refuses what is no address of a server, before anything is sent.
 pub(crate) fn check_base(base: &str) -> Result<(), ClientError> {
     const WANTED: &str = "use a URL such as http://127.0.0.1:8765";
+    if let Some(url) = SocketUrl::parse(base) {
+        return url.check().map_err(unusable);
+    }
     let address = Url::parse(base)
         .map_err(|why| unusable(format!("{base:?} is not a server URL ({why}); {WANTED}")))?;
     if !matches!(address.scheme(), "http" | "https") {
@@ -669,8 +677,11 @@ pub(crate) fn check_base(base: &str) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// Whether a server's address names this machine itself: localhost or a loopback address. One that cannot be read does not.
+/// Whether a server's address names this machine itself: localhost, a loopback address, or a Unix socket. One that cannot be read does not.
 pub fn is_on_this_machine(base: &str) -> bool {
+    if SocketUrl::parse(base).is_some() {
+        return true;
+    }
     let Ok(address) = Url::parse(base) else { return false };
     let host = address.host_str().unwrap_or("").trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -2,6 +2,8 @@
 
 use recount_api::problem::Problem;
 
+use crate::socket_url::{advice, is_socket};
+
 /// Why a call brought no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -38,12 +40,28 @@ impl ClientError {
     }
 
     pub(crate) fn unreachable(url: &str, why: &(dyn std::error::Error + 'static)) -> Self {
-        ClientError::Unreachable { url: url.to_owned(), reason: innermost(why) }
+        let mut reason = innermost(why);
+        if is_socket(url) {
+            reason.push_str(io_error(why).map_or("", advice));
+        }
+        ClientError::Unreachable { url: url.to_owned(), reason }
     }
 
     pub(crate) fn protocol(url: &str, reason: impl Into<String>) -> Self {
         ClientError::Protocol { url: url.to_owned(), reason: reason.into() }
     }
+}
+
+/// The error of the operating system in a chain of causes.
+fn io_error<'e>(why: &'e (dyn std::error::Error + 'static)) -> Option<&'e std::io::Error> {
+    let mut cause = Some(why);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref::<std::io::Error>() {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// The last of a chain of causes: the error of the operating system, or of the check of a certificate.

@@ -9,6 +9,7 @@ pub mod aap;
 mod client;
 mod error;
 pub mod limits;
+mod socket_url;
 mod source;
 mod tail;
 
@@ -22,5 +23,6 @@ pub use error::ClientError;
 pub use recount_api::{admin, export, problem, prompt, query, reply, request, routes, scope};
 // What programs that follow runs measure time with, and the clock that they write times from.
 pub use recount_world::{Clock, Kind, SystemClock, World, moment, thread};
+pub use socket_url::{is_socket, request_url, url_below};
 pub use source::{Filter, Source};
 pub use tail::{Tail, TailItem, Until};

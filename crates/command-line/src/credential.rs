@@ -53,9 +53,14 @@ pub fn small_file(path: &Path) -> Result<String, String> {
         .to_owned())
 }
 
-/// Whether two addresses lead to one host and port.
+/// Whether two addresses lead to one host and port, or to one socket.
 fn is_same_server(one: &str, other: &str) -> bool {
     let place = |address: &str| {
+        // A path of the server follows the socket after a colon.
+        if let Some(socket) = address.strip_prefix("unix:") {
+            let file = socket.split(':').next().unwrap_or_default();
+            return Some(("unix".to_owned(), file.to_owned()));
+        }
         let (scheme, rest) = address.split_once("://")?;
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
         // What stands before an @ is no part of the place.
@@ -79,6 +84,8 @@ mod tests {
         assert!(is_same_server("HTTP://Host/aap", "http://host:80"));
         assert!(is_same_server("https://host/aap", "https://host:443"));
         assert!(!is_same_server("https://host:80", "https://host"));
+        assert!(is_same_server("unix:/run/r.sock:/aap", "unix:/run/r.sock"));
+        assert!(!is_same_server("unix:/run/r.sock", "unix:/run/R.sock"));
         for other in [
             "http://127.0.0.1:8766/aap",
             "https://127.0.0.1:8765/aap",

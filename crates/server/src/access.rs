@@ -6,10 +6,11 @@ mod active_tokens;
 mod offline_tokens;
 mod rate;
 mod secret;
+mod socket_users;
 mod tickets;
 mod token;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, Uri, header};
@@ -21,31 +22,44 @@ use recount_world::World;
 pub(crate) use self::active_tokens::ActiveTokens;
 pub use self::offline_tokens::OfflineTokens;
 use self::secret::Secret;
+use self::socket_users::{IdentifiedUser, SocketUsers};
 pub(crate) use self::tickets::{TicketCaller, Tickets, without_ticket};
 pub(crate) use self::token::{created, new_token, public_token};
 use crate::config::Aap;
-pub use crate::config::Access;
+pub use crate::config::{Access, UnixUser};
+use crate::peer::{Peer, PeerId};
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::tenants::Tenants;
 
 /// Identifies the client of a request. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    pub(crate) bound: SocketAddr,
+    /// The bound TCP address.
+    pub(crate) bound: Option<SocketAddr>,
     pub(crate) access: Arc<Access>,
     /// The settings of the face for applications.
     pub(crate) aap: Arc<Aap>,
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) tokens: Arc<ActiveTokens>,
     pub(crate) tickets: Arc<Tickets>,
+    users: Arc<SocketUsers>,
 }
 
-/// The tenant and token of a request; in its extensions next to [`RequestContext`].
+/// The tenant and client of a request; in its extensions next to [`RequestContext`].
 #[derive(Clone)]
 pub(crate) struct Admitted {
     pub(crate) tenant: Arc<str>,
-    /// `None` for the operator on this machine.
-    pub(crate) token: Option<Arc<active_tokens::ActiveToken>>,
+    pub(crate) identity: Identity,
+}
+
+/// Whose rights a request has.
+#[derive(Clone)]
+pub(crate) enum Identity {
+    /// The operator on this machine, over TCP.
+    Operator,
+    Token(Arc<active_tokens::ActiveToken>),
+    /// A user of this machine, over the Unix socket.
+    User(Arc<IdentifiedUser>),
 }
 
 /// The content of the `Authorization` header.
@@ -87,7 +101,7 @@ fn is_meta(method: &Method, below: &str) -> bool {
 
 impl Gate {
     pub(crate) fn new(
-        bound: SocketAddr,
+        bound: Option<SocketAddr>,
         access: Access,
         aap: Aap,
         tenants: Arc<Tenants>,
@@ -95,13 +109,23 @@ impl Gate {
         world: &World,
     ) -> Self {
         let tickets = Arc::new(Tickets::new(world.clone()));
+        let users = Arc::new(SocketUsers::new(&access.unix_users));
         let (access, aap) = (Arc::new(access), Arc::new(aap));
-        Gate { bound, access, aap, tenants, tokens: Arc::new(tokens), tickets }
+        Gate { bound, access, aap, tenants, tokens: Arc::new(tokens), tickets, users }
     }
 
-    /// Whether requests without a token are allowed: only on a loopback address, and not if a token is required.
+    /// Whether requests over TCP are allowed without a token: only on a loopback address, and not if a token is required.
     pub(crate) fn allows_anonymous(&self) -> bool {
-        self.bound.ip().to_canonical().is_loopback() && !self.access.require_token
+        self.bound.is_some_and(|bound| bound.ip().to_canonical().is_loopback()) && !self.access.require_token
+    }
+
+    /// The client of a request without a token, if it needs none.
+    fn without_token(&self, peer: Option<&Peer>) -> Option<Identity> {
+        match peer {
+            Some(Peer::User(_)) if self.access.require_token => None,
+            Some(Peer::User(user)) => Some(Identity::User(Arc::new(self.users.identify(user)?))),
+            Some(Peer::Address(_)) | None => self.allows_anonymous().then_some(Identity::Operator),
+        }
     }
 
     /// Identifies the client of a request. A sent token must be valid, also where none is required.
@@ -110,35 +134,38 @@ impl Gate {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-        peer: Option<IpAddr>,
+        peer: Option<&Peer>,
     ) -> Result<(RequestContext, Admitted), Refusal> {
         match Credentials::parse(headers)? {
             Credentials::Token(token) => {
-                let token = self.tokens.find(token)?;
-                token.check_rate(self.access.requests_per_second)?;
-                return self.admit_token(token, None);
+                return self.admit(Identity::Token(self.tokens.find(token)?), None);
             }
             // Programs with an empty key send this.
-            Credentials::Bare if !self.allows_anonymous() => return Err(wrong()),
+            Credentials::Bare if self.without_token(peer).is_none() => return Err(wrong()),
             Credentials::Bare | Credentials::Nothing => {}
         }
         // A ticket is for reading, so it creates no tickets.
         if let Some(ticket) = tickets::in_query(uri).filter(|_| method == Method::GET) {
-            let from = TicketCaller::of(headers, peer);
-            let token = self.tickets.redeem(&ticket, uri.path(), &from)?;
-            return match token {
-                Some(token) => {
-                    token.check_valid()?;
-                    token.check_rate(self.access.requests_per_second)?;
-                    self.admit_token(token, Some(Scope::Read))
-                }
-                None => Ok(self.operator(Some(Scope::Read))),
-            };
+            let from = TicketCaller::of(headers, peer.map(Peer::id));
+            let identity = self.tickets.redeem(&ticket, uri.path(), &from)?;
+            return self.admit(identity, Some(Scope::Read));
         }
-        if self.allows_anonymous() {
-            return Ok(self.operator(None));
+        match (self.without_token(peer), peer) {
+            (Some(identity), _) => self.admit(identity, None),
+            (None, Some(Peer::User(user))) if !self.access.require_token => {
+                let id = PeerId::User(user.uid);
+                let name = user.name.as_ref().map_or_else(|| id.to_string(), |name| format!("{name} ({id})"));
+                let detail = format!(
+                    "the request has no token, and the user {name} has no access without one; send \
+                     `authorization: Bearer TOKEN`, or add the user to access.unix_users"
+                );
+                Err(Refusal::new(Code::TokenMissing, detail))
+            }
+            (None, _) => {
+                let detail = "the request has no token; send `authorization: Bearer TOKEN`";
+                Err(Refusal::new(Code::TokenMissing, detail))
+            }
         }
-        Err(Refusal::new(Code::TokenMissing, "the request has no token; send `authorization: Bearer TOKEN`"))
     }
 
     /// Identifies the client of a request from an application. Applications send a key to every server, so where no
@@ -150,40 +177,48 @@ impl Gate {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-        peer: Option<IpAddr>,
+        peer: Option<&Peer>,
     ) -> Result<(RequestContext, Admitted), Refusal> {
         let refusal = match self.identify(method, uri, headers, peer) {
             Err(refusal) => refusal,
             found => return found,
         };
-        let shown = Credentials::parse(headers);
-        match shown {
-            Ok(Credentials::Token(token)) if Secret::parse(token).is_some() => Err(refusal),
-            _ if self.allows_anonymous() && refusal.code == Code::TokenInvalid => Ok(self.operator(None)),
-            Ok(Credentials::Nothing | Credentials::Bare)
+        let without_token = self.without_token(peer).filter(|_| refusal.code == Code::TokenInvalid);
+        match (Credentials::parse(headers), without_token) {
+            (Ok(Credentials::Token(token)), _) if Secret::parse(token).is_some() => Err(refusal),
+            (_, Some(identity)) => self.admit(identity, None),
+            (Ok(Credentials::Nothing | Credentials::Bare), None)
                 if self.aap.public_meta && is_meta(method, below) =>
             {
-                Ok(self.operator(Some(Scope::Read)))
+                self.admit(Identity::Operator, Some(Scope::Read))
             }
             _ => Err(refusal),
         }
     }
 
-    fn admit_token(
-        &self,
-        token: Arc<active_tokens::ActiveToken>,
-        only: Option<Scope>,
-    ) -> Result<(RequestContext, Admitted), Refusal> {
-        let tenant: Arc<str> = token.row.tenant.as_str().into();
+    /// The context of an identified client, with at most one scope if one is named.
+    fn admit(&self, identity: Identity, only: Option<Scope>) -> Result<(RequestContext, Admitted), Refusal> {
+        let rate = self.access.requests_per_second;
+        let (tenant, caller): (Arc<str>, Caller) = match &identity {
+            Identity::Operator => (TENANT_DEFAULT.into(), Caller::operator()),
+            Identity::Token(token) => {
+                token.check_valid()?;
+                token.check_rate(rate)?;
+                (token.row.tenant.as_str().into(), token.caller())
+            }
+            Identity::User(user) => {
+                user.check_rate(rate)?;
+                (user.tenant.clone(), user.caller.clone())
+            }
+        };
         let Some(engine) = self.tenants.engine(&tenant) else {
             return Err(Refusal::new(Code::TokenInvalid, "the token's tenant does not exist"));
         };
-        let caller = token.caller();
         let caller = match only {
             Some(scope) => caller.only(scope),
             None => caller,
         };
-        Ok((RequestContext { engine, caller }, Admitted { tenant, token: Some(token) }))
+        Ok((RequestContext { engine, caller }, Admitted { tenant, identity }))
     }
 
     /// The context for the audit trail, which administrators of the default tenant may read.
@@ -203,15 +238,5 @@ impl Gate {
         let mut caller = context.caller.clone();
         caller.scopes = [Scope::Read].into();
         Ok(RequestContext { engine: audit.engine().clone(), caller })
-    }
-
-    fn operator(&self, only: Option<Scope>) -> (RequestContext, Admitted) {
-        let caller = Caller::operator();
-        let caller = match only {
-            Some(scope) => caller.only(scope),
-            None => caller,
-        };
-        let context = RequestContext { engine: self.tenants.default_engine().clone(), caller };
-        (context, Admitted { tenant: TENANT_DEFAULT.into(), token: None })
     }
 }

@@ -18,6 +18,7 @@ use recount_world::{Kind, World};
 use serde_json::{Value, json};
 
 use self::refusals::Refusals;
+use crate::peer::PeerId;
 use crate::stores::Stores;
 use crate::{StartError, limits};
 
@@ -192,7 +193,7 @@ impl Audit {
     }
 
     /// Counts a refused request. It is recorded soon, together with others of the same peer and code.
-    pub(crate) fn refused(&self, code: &'static str, peer: Option<std::net::IpAddr>) {
+    pub(crate) fn refused(&self, code: &'static str, peer: Option<PeerId>) {
         self.0.refusals.count(code, peer);
     }
 

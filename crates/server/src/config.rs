@@ -7,6 +7,7 @@ mod aap;
 mod accepts;
 mod access;
 mod agents;
+mod bind;
 mod file;
 mod mail;
 mod options;
@@ -26,8 +27,9 @@ use recount_world::platform;
 
 pub use self::aaep::Aaep;
 pub use self::aap::Aap;
-pub use self::access::Access;
+pub use self::access::{Access, UnixUser};
 pub use self::agents::Agents;
+pub use self::bind::Bind;
 pub(crate) use self::mail::{MailAccount, MailEncryption, MailServer, MailSettings};
 pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
@@ -42,6 +44,8 @@ pub use self::webhooks::Webhooks;
 pub(crate) use self::webhooks::{Webhook, WebhookFormat};
 use crate::StartError;
 use crate::database_url::DatabaseUrl;
+#[cfg(unix)]
+use crate::passed_sockets::PassedSockets;
 use crate::redaction::Redaction;
 use crate::settings::{Environment, Lookup, Setting};
 use crate::stores::{Durability, SqliteSettings, Stores};
@@ -50,7 +54,10 @@ use crate::tls::TlsFiles;
 /// The complete checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    pub bind: SocketAddr,
+    pub bind: Bind,
+    /// Sockets that the service manager opened; `bind` names them.
+    #[cfg(unix)]
+    pub(crate) passed: PassedSockets,
     pub data: PathBuf,
     /// The database that holds the stores; `None`: the data folder holds them.
     pub store: Option<DatabaseUrl>,
@@ -119,7 +126,11 @@ impl Config {
         let home = environment(platform::HOME).map(PathBuf::from).filter(|home| home.is_absolute());
         let beside = path.parent().map(Path::to_owned).unwrap_or_default();
         let mut lookup = Lookup::new(environment, path, file.values);
-        let place = DefaultContext { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
+        let place = DefaultContext {
+            data: data.to_string_lossy().into_owned(),
+            has_home: home.is_some(),
+            passed: passed_addresses(&options),
+        };
         let values = Values::read(&mut lookup, &options, &place)?;
         let folders = Folders { home, beside: &beside };
         let web = WebSettings { hosts: file.web_hosts, search: file.web_search, ..WebSettings::default() };
@@ -127,6 +138,7 @@ impl Config {
         let runs =
             runs::settle(&mut lookup, &values, file.sandbox_environment, file.models, external, &folders)?;
         let agents = agents::settle(&mut lookup, file.agents, &runs, folders.home.as_deref())?;
+        let unix_users = access::settle_users(&mut lookup, file.unix_users, values.require_token)?;
         let webhooks = webhooks::settle(&mut lookup, file.webhooks, values.public_url.is_some())?;
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage(
@@ -136,7 +148,9 @@ impl Config {
         check_database(values.store.as_ref(), &options)?;
         let otel = otel::settle(&values);
         Ok(Config {
-            bind: values.bind,
+            bind: values.bind.replaced_by(&place.passed),
+            #[cfg(unix)]
+            passed: options.passed,
             data: values.data,
             store: values.store,
             node_address: values.node_address,
@@ -162,6 +176,7 @@ impl Config {
                 require_token: values.require_token,
                 allowed_origins: values.allowed_origins,
                 requests_per_second: values.requests_per_second,
+                unix_users,
             },
             redaction: Redaction {
                 detectors: values.detectors,
@@ -208,6 +223,18 @@ impl Config {
         };
         Ok(Stores::in_folder(&self.data, sqlite))
     }
+}
+
+/// Where the sockets of the service manager listen.
+fn passed_addresses(options: &Options) -> Bind {
+    #[cfg(unix)]
+    let found = Bind {
+        address: options.passed.tcp().and_then(|listener| listener.local_addr().ok()),
+        socket: options.passed.path(),
+    };
+    #[cfg(not(unix))]
+    let found = Bind::default();
+    found
 }
 
 /// Both files or none.

@@ -47,10 +47,10 @@ pub(crate) struct ServerContext {
     pub(crate) forwards: Option<Arc<ForwardAcceptor>>,
 }
 
-/// The addresses of both ends of a connection.
-#[derive(Clone, Copy)]
+/// Both ends of a connection.
+#[derive(Clone)]
 pub(crate) struct Ends {
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: Peer,
     /// Where it arrived, if that was another server.
     pub(crate) arrived_at: Option<SocketAddr>,
     pub(crate) is_encrypted: bool,
@@ -69,11 +69,11 @@ pub(crate) async fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     context: Arc<ServerContext>,
     mut shutdown: Shutdown,
 ) {
-    let peer = ends.peer;
+    let peer = ends.peer.clone();
     let mut socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
     loop {
         // Boxed, so that it takes no memory while a stream is sent.
-        let served = Box::pin(serve_http(socket, ends, &context, &mut shutdown)).await;
+        let served = Box::pin(serve_http(socket, ends.clone(), &context, &mut shutdown)).await;
         let Some((free, requested)) = served else { return };
         socket = free;
         let writing = outlet::write(&mut socket, requested.head, requested.pieces);
@@ -113,7 +113,7 @@ async fn serve_http<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     context: &Arc<ServerContext>,
     shutdown: &mut Shutdown,
 ) -> Option<(StallGuard<IO>, Stream)> {
-    let (peer, waiting) = (ends.peer, socket.waiting());
+    let (peer, waiting) = (ends.peer.clone(), socket.waiting());
     let requested = RequestedStream::default();
     let (socket, dropped) = upgradable(socket);
     let handler = RequestHandler { context: context.clone(), ends, requested: requested.clone() };
@@ -178,7 +178,7 @@ pub(crate) async fn serve_http2<IO: AsyncRead + AsyncWrite + Unpin + Send + 'sta
     context: Arc<ServerContext>,
     mut shutdown: Shutdown,
 ) {
-    let peer = ends.peer;
+    let peer = ends.peer.clone();
     let socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
     let requests = Arc::<ActiveRequests>::default();
     let handler = RequestHandler { context: context.clone(), ends, requested: RequestedStream::default() };
@@ -350,7 +350,7 @@ impl Service<Request<Incoming>> for RequestHandler {
             let refused = (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, closes).into_response();
             return Box::pin(async move { Ok(refused) });
         }
-        request.extensions_mut().insert(Peer(self.ends.peer));
+        request.extensions_mut().insert(self.ends.peer.clone());
         if self.ends.is_encrypted {
             request.extensions_mut().insert(Encrypted);
         }

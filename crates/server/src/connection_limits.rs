@@ -1,8 +1,8 @@
-//! Limits of open connections, in all and per address, and their counters. See [`ConnectionLimits`].
+//! Limits of open connections, in all and per address or user, and their counters. See [`ConnectionLimits`].
 //!
-//! A new connection is known only by its address, so the last slots are reserved for addresses with few connections.
+//! A new connection is known only by its peer, so the last slots are reserved for peers with few connections.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,10 +10,11 @@ use recount_transport::{Share, ShareLimits, Shares};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits;
+use crate::peer::PeerId;
 
 /// Shared by the listener, which admits connections, and metrics.
 pub(crate) struct ConnectionLimits {
-    places: Shares<IpAddr>,
+    places: Shares<PeerId>,
     places_max: usize,
     /// Slots for connections that only get a refusal.
     refusals: Arc<Semaphore>,
@@ -23,7 +24,7 @@ pub(crate) struct ConnectionLimits {
 
 /// What happens to a new connection.
 pub(crate) enum Admission {
-    Place(Share<IpAddr>),
+    Place(Share<PeerId>),
     /// Over the limit; it gets a refusal.
     Refusal(OwnedSemaphorePermit),
     /// Over the limit of refusals, too; it is closed.
@@ -41,8 +42,8 @@ impl ConnectionLimits {
         })
     }
 
-    pub(crate) fn try_admit(&self, peer: SocketAddr) -> Admission {
-        if let Some(place) = self.places.try_take(&network_of(peer.ip()), 1) {
+    pub(crate) fn try_admit(&self, peer: impl Into<PeerId>) -> Admission {
+        if let Some(place) = self.places.try_take(&network_of(peer.into()), 1) {
             self.accepted.fetch_add(1, Ordering::Relaxed);
             return Admission::Place(place);
         }
@@ -50,7 +51,7 @@ impl ConnectionLimits {
     }
 
     /// Admits a connection again, whose client turned out to have another address.
-    pub(crate) fn readmit(&self, held: Share<IpAddr>, peer: SocketAddr) -> Admission {
+    pub(crate) fn readmit(&self, held: Share<PeerId>, peer: impl Into<PeerId>) -> Admission {
         drop(held);
         self.accepted.fetch_sub(1, Ordering::Relaxed);
         self.try_admit(peer)
@@ -88,23 +89,27 @@ fn limits_of(places_max: usize) -> ShareLimits {
     ShareLimits::of_all(places_max, kept, each)
 }
 
-/// The network of an address: the owner of one IPv6 address usually has all of its network.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
+/// The network of an address: the owner of one IPv6 address usually has all of its network. A user stays as it is.
+fn network_of(peer: PeerId) -> PeerId {
+    let PeerId::Address(address) = peer else { return peer };
+    PeerId::Address(match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
             IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
         }
         address @ IpAddr::V4(_) => address,
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fill(connections: &ConnectionLimits, peer: &str) -> Vec<Share<IpAddr>> {
-        let peer = SocketAddr::new(peer.parse().unwrap(), 1);
+    fn fill(connections: &ConnectionLimits, peer: &str) -> Vec<Share<PeerId>> {
+        fill_with(connections, PeerId::Address(peer.parse().unwrap()))
+    }
+
+    fn fill_with(connections: &ConnectionLimits, peer: PeerId) -> Vec<Share<PeerId>> {
         let mut held = Vec::new();
         while let Admission::Place(place) = connections.try_admit(peer) {
             held.push(place);
@@ -134,6 +139,16 @@ mod tests {
         let greedy = fill(&connections, "2001:db8:0:1::1");
         assert!(fill(&connections, "2001:db8:0:1:ffff::2").is_empty());
         assert!(!fill(&connections, "2001:db8:0:2::1").is_empty());
+        drop(greedy);
+    }
+
+    #[test]
+    fn no_user_takes_all_places() {
+        let connections = ConnectionLimits::new(100);
+        let greedy = fill_with(&connections, PeerId::User(1000));
+        assert!(greedy.len() < 100);
+        assert!(!fill_with(&connections, PeerId::User(1001)).is_empty());
+        assert!(fill_with(&connections, PeerId::User(1000)).is_empty());
         drop(greedy);
     }
 

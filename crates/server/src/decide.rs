@@ -205,7 +205,7 @@ async fn decide(
 impl Decisions {
     fn refused(&self, closed: &Closed, peer: Option<Extension<Peer>>) {
         if let Some(audit) = self.tenants.audit() {
-            audit.refused(closed.code, peer.map(|Extension(Peer(address))| address.ip()));
+            audit.refused(closed.code, peer.map(|Extension(peer)| peer.id()));
         }
     }
 

@@ -25,13 +25,21 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     if matches!(path, "/healthz" | "/readyz") || decide::is_link(path) {
         return next.run(request).await;
     }
+    let peer = request.extensions().get::<Peer>();
+    let arrived_at = request.extensions().get::<ArrivedAt>().map(|ArrivedAt(address)| *address);
     let rules = OriginRules {
-        bound: request.extensions().get::<ArrivedAt>().map_or(gate.bound, |ArrivedAt(address)| *address),
-        allows_anonymous: gate.allows_anonymous(),
+        bound: match peer {
+            Some(Peer::User(_)) => None,
+            Some(Peer::Address(_)) | None => arrived_at.or(gate.bound),
+        },
+        allows_anonymous: match peer {
+            Some(Peer::User(_)) => !gate.access.require_token,
+            Some(Peer::Address(_)) | None => gate.allows_anonymous(),
+        },
         is_encrypted: request.extensions().get::<Encrypted>().is_some(),
         allowed_origins: &gate.access.allowed_origins,
     };
-    let peer = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
+    let peer = peer.map(Peer::id);
     let refused = |refusal: Refusal| {
         if let Some(audit) = gate.tenants.audit() {
             audit.refused(refusal.code.as_str(), peer);
@@ -114,7 +122,7 @@ fn admit(gate: &Gate, request: &mut Request) -> Result<(), Refusal> {
     if web::is_open(path) || path == recount_face_aaep::MANIFEST {
         return Ok(());
     }
-    let peer = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
+    let peer = request.extensions().get::<Peer>();
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
     let (context, admitted) = match gate.aap.below(uri.path()) {
         Some(below) => gate.identify_application(below, method, uri, headers, peer)?,
@@ -139,7 +147,8 @@ fn is_audit(path: &str) -> bool {
 
 /// The values that `Host` and `Origin` are checked against.
 struct OriginRules<'a> {
-    bound: SocketAddr,
+    /// Where the request arrived; `None` for the Unix socket.
+    bound: Option<SocketAddr>,
     /// Whether requests without a token are allowed.
     allows_anonymous: bool,
     /// Whether the request arrived encrypted: then a page of this server did, too.
@@ -157,7 +166,8 @@ impl OriginRules<'_> {
         }
         // If a token is required, any host name may be used.
         if self.allows_anonymous && !is_loopback_host(host, self.bound) {
-            let (shown, bound) = (host.chars().take(80).collect::<String>(), self.bound);
+            let shown: String = host.chars().take(80).collect();
+            let bound = self.bound.map_or_else(|| "localhost".to_owned(), |bound| bound.to_string());
             return Err(Refusal::new(
                 Code::HostRefused,
                 format!("the Host {shown:?} is not served here; use {bound}"),
@@ -249,15 +259,17 @@ fn text<'a>(value: &'a HeaderValue, code: Code, name: &str) -> Result<&'a str, R
     value.to_str().map_err(|_| Refusal::new(code, format!("the {name} header is not plain text")))
 }
 
-/// Whether a host is a loopback name or address with the port of this server.
-fn is_loopback_host(host: &str, bound: SocketAddr) -> bool {
+/// Whether a host is a loopback name or address with the port of this server. For a Unix socket any port will do, because it may
+/// be forwarded from a port.
+fn is_loopback_host(host: &str, bound: Option<SocketAddr>) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
         _ => (host, None),
     };
-    let port_matches = match port {
-        Some(port) => port.parse() == Ok(bound.port()),
-        None => bound.port() == 80,
+    let port_matches = match (port, bound) {
+        (_, None) => true,
+        (Some(port), Some(bound)) => port.parse() == Ok(bound.port()),
+        (None, Some(bound)) => bound.port() == 80,
     };
     let address = name.trim_start_matches('[').trim_end_matches(']');
     let name_is_loopback = name.eq_ignore_ascii_case("localhost")
@@ -292,7 +304,7 @@ mod tests {
         }
         let allowed = ["https://app.example".to_owned()];
         let rules = OriginRules {
-            bound: "127.0.0.1:8765".parse().unwrap(),
+            bound: "127.0.0.1:8765".parse().ok(),
             allows_anonymous,
             is_encrypted: false,
             allowed_origins: &allowed,
@@ -326,7 +338,7 @@ mod tests {
         };
         let refused = |allowed: &[String]| {
             let rules = OriginRules {
-                bound: "127.0.0.1:8765".parse().unwrap(),
+                bound: "127.0.0.1:8765".parse().ok(),
                 allows_anonymous: true,
                 is_encrypted: false,
                 allowed_origins: allowed,
@@ -359,7 +371,7 @@ mod tests {
     fn only_encrypted_pages_are_own_pages_of_an_encrypted_server() {
         let allowed = [];
         let rules = OriginRules {
-            bound: "127.0.0.1:8765".parse().unwrap(),
+            bound: "127.0.0.1:8765".parse().ok(),
             allows_anonymous: true,
             is_encrypted: true,
             allowed_origins: &allowed,
@@ -376,6 +388,33 @@ mod tests {
         assert_eq!(check("https://localhost:8765"), Ok(()));
         let refused = check("http://localhost:8765").unwrap_err();
         assert!(refused.contains("allowed origins: https://localhost:8765"), "{refused}");
+    }
+
+    /// Someone may forward a port of another machine to the socket, and a page may then have that port's name.
+    #[test]
+    fn a_socket_without_tokens_serves_loopback_names_with_any_port() {
+        let rules = |allows_anonymous| OriginRules {
+            bound: None,
+            allows_anonymous,
+            is_encrypted: false,
+            allowed_origins: &[],
+        };
+        let check = |allows_anonymous, host: &str, origin: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().unwrap());
+            if let Some(origin) = origin {
+                headers.insert(header::ORIGIN, origin.parse().unwrap());
+            }
+            let page = rules(allows_anonymous).check_page(&headers, &Uri::from_static("/v1/runs"));
+            page.map(drop).map_err(|refusal| refusal.code)
+        };
+        for host in ["localhost", "localhost:9999", "127.0.0.1", "[::1]:1"] {
+            assert_eq!(check(true, host, None), Ok(()), "{host}");
+        }
+        assert_eq!(check(true, "evil.example:9999", None), Err(Code::HostRefused));
+        assert_eq!(check(false, "recount.example", None), Ok(()), "a proxy, whose clients have tokens");
+        assert_eq!(check(true, "localhost:9999", Some("http://localhost:9999")), Ok(()));
+        assert_eq!(check(true, "localhost:9999", Some("http://evil.example")), Err(Code::OriginRefused));
     }
 
     #[test]

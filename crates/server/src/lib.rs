@@ -30,6 +30,8 @@ mod listeners;
 mod logging;
 mod metrics;
 pub mod migrate;
+#[cfg(unix)]
+mod passed_sockets;
 mod peer;
 mod redaction;
 mod refusing;
@@ -46,6 +48,8 @@ mod tenant_folder;
 mod tenants;
 mod tls;
 mod tokens;
+#[cfg(unix)]
+mod unix_socket;
 mod upgradable;
 pub mod verify;
 
@@ -62,7 +66,7 @@ mod webhooks;
 pub(crate) use async_recursion::async_recursion as boxed;
 
 pub use agents::default_system_prompt;
-pub use config::{Aaep, Aap, Agents, Config, Options, Runs, Webhooks};
+pub use config::{Aaep, Aap, Agents, Bind, Config, Options, Runs, Webhooks};
 pub use database_url::DatabaseUrl;
 pub use error::StartError;
 pub use files::Files;

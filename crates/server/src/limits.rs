@@ -13,6 +13,18 @@ pub const CONNECTIONS_KEPT_DIVISOR: usize = 8;
 /// network of 64 bits.
 pub const PEER_CONNECTIONS_KEPT: usize = 32;
 
+/// Connections that wait at a Unix socket to be accepted; a further client waits, or gets an error if it does not want to.
+pub const SOCKET_BACKLOG: u32 = 1024;
+
+/// Bytes of the path of a Unix socket that operating systems accept; a longer one is refused as configuration.
+pub const SOCKET_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+
+/// Sockets that a service manager may pass; more are refused.
+pub const PASSED_SOCKETS_MAX: u32 = 16;
+
+/// Users of this machine that the configuration may give access; more are refused as configuration.
+pub const UNIX_USERS_MAX: usize = 1_000;
+
 /// Addresses that the reserved connections suffice for, where there are few.
 pub const PEERS_KEPT_MIN: usize = 8;
 /// If the operating system allows fewer connections than this, the server warns at start; above it, only

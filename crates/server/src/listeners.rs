@@ -87,10 +87,7 @@ pub(crate) async fn rooms(State(access): State<RoomAccess>, request: Request, ne
     if !request.uri().path().starts_with("/aaep/legacy/") {
         return next.run(request).await;
     }
-    let is_near = |request: &Request| {
-        let peer = request.extensions().get::<Peer>();
-        peer.is_none_or(|Peer(address)| address.ip().to_canonical().is_loopback())
-    };
+    let is_near = |request: &Request| request.extensions().get::<Peer>().is_none_or(Peer::is_on_this_machine);
     match access {
         RoomAccess::Everywhere => next.run(request).await,
         RoomAccess::Loopback if is_near(&request) => next.run(request).await,

@@ -1,6 +1,6 @@
 //! Refuses a connection: reads one request, and sends the response of a router to it. See [`refuse_connection`].
 
-use std::net::SocketAddr;
+use std::fmt::Display;
 
 use axum::Router;
 use hyper::body::Incoming;
@@ -15,7 +15,7 @@ use crate::limits;
 /// Reads one request and refuses it. A refusal sent before the request could be lost with the connection.
 pub(crate) async fn refuse_connection<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: IO,
-    peer: SocketAddr,
+    peer: impl Display + Send,
     full: Router,
 ) {
     let connection = http1::Builder::new()

@@ -19,7 +19,7 @@ use crate::peer::Peer;
 pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let Some(audit) = gate.tenants.audit() else { return next.run(request).await };
     let extensions = request.extensions();
-    let peer = extensions.get::<Peer>().map(|Peer(address)| address.ip());
+    let peer = extensions.get::<Peer>().map(Peer::id);
     let removal = action(request.method(), request.uri().path()).map(|action| {
         let context = extensions.get::<RequestContext>();
         let admitted = extensions.get::<Admitted>();

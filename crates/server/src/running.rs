@@ -1,7 +1,10 @@
 //! A running server: its routes, its listener and its shutdown. For the command, and for tests in process. See
 //! [`Running`].
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+#[cfg(unix)]
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::response::IntoResponse as _;
@@ -21,7 +24,7 @@ use crate::access::{Access, ActiveTokens, Gate};
 use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::boxed;
-use crate::config::{Aaep, Aap, RoomAccess, Webhooks};
+use crate::config::{Aaep, Aap, Config, RoomAccess, Webhooks};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
 use crate::decide::{DecisionLinks, Decisions};
@@ -31,6 +34,8 @@ use crate::metrics::{Requests, Sources};
 use crate::stores::Stores;
 use crate::tenants::Tenants;
 use crate::tls::ServerTls;
+#[cfg(unix)]
+use crate::unix_socket::BoundSocket;
 use crate::webhooks::WebhookService;
 use crate::webhooks::requests::{self, WebhookRequests};
 use crate::{
@@ -55,7 +60,10 @@ pub(crate) struct ServerSettings {
 }
 
 pub struct Running {
+    /// The bound TCP address. Its port is 0 if the server listens on a Unix socket only.
     pub address: SocketAddr,
+    /// The file of the Unix socket, if there is one.
+    pub socket: Option<PathBuf>,
     /// The further address whose root is a room, if there is one.
     pub room_address: Option<SocketAddr>,
     /// The engine of the default tenant.
@@ -65,9 +73,92 @@ pub struct Running {
     pub(crate) webhooks: Arc<WebhookService>,
 }
 
+/// The sockets of a server: what is bound before the store is opened, and what is bound with it.
+#[derive(Default)]
+pub(crate) struct ServerSockets {
+    pub(crate) tcp: Option<TcpListener>,
+    #[cfg(unix)]
+    pub(crate) unix: Option<UnixSource>,
+}
+
+/// The Unix socket of a server. Its file is created by the owner of the stores only, so a standby has none.
+#[cfg(unix)]
+pub(crate) enum UnixSource {
+    Path(PathBuf),
+    /// A socket that the service manager opened.
+    Passed {
+        listener: UnixListener,
+        path: PathBuf,
+    },
+}
+
+impl From<TcpListener> for ServerSockets {
+    fn from(listener: TcpListener) -> Self {
+        ServerSockets { tcp: Some(listener), ..ServerSockets::default() }
+    }
+}
+
+impl ServerSockets {
+    pub(crate) async fn bind(config: &Config) -> Result<Self, StartError> {
+        #[cfg(unix)]
+        {
+            let failed =
+                |why| StartError::failed(format!("cannot use a socket of the service manager: {why}"));
+            let tcp = match (config.passed.tcp(), config.bind.address) {
+                (Some(listener), _) => {
+                    let listener = listener.try_clone().map_err(failed)?;
+                    listener.set_nonblocking(true).map_err(failed)?;
+                    Some(TcpListener::from_std(listener).map_err(failed)?)
+                }
+                (None, Some(address)) => Some(bind_server(address).await?),
+                (None, None) => None,
+            };
+            let unix = match (config.passed.unix(), &config.bind.socket) {
+                (Some(listener), Some(path)) => {
+                    let listener = listener.try_clone().map_err(failed)?;
+                    Some(UnixSource::Passed { listener, path: path.clone() })
+                }
+                (_, path) => path.clone().map(UnixSource::Path),
+            };
+            Ok(ServerSockets { tcp, unix })
+        }
+        #[cfg(not(unix))]
+        match config.bind.address {
+            Some(address) => Ok(bind_server(address).await?.into()),
+            None => Err(StartError::usage("this operating system has no Unix sockets; bind an address")),
+        }
+    }
+
+    pub(crate) fn address(&self) -> Result<Option<SocketAddr>, StartError> {
+        self.tcp.as_ref().map(address_of).transpose()
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        #[cfg(unix)]
+        match &self.unix {
+            Some(UnixSource::Path(path) | UnixSource::Passed { path, .. }) => return Some(path.clone()),
+            None => {}
+        }
+        None
+    }
+}
+
+#[cfg(unix)]
+impl UnixSource {
+    async fn bind(self) -> Result<BoundSocket, StartError> {
+        match self {
+            UnixSource::Path(path) => BoundSocket::bind(&path).await,
+            UnixSource::Passed { listener, path } => BoundSocket::passed(listener)
+                .map_err(|why| StartError::failed(format!("cannot use {}: {why}", path.display()))),
+        }
+    }
+}
+
 /// Bound addresses of a server that accepts no connection yet.
 pub(crate) struct Listeners {
     bound: Vec<(TcpListener, ServerContext)>,
+    #[cfg(unix)]
+    socket: Option<(BoundSocket, ServerContext)>,
     full: Router,
     world: World,
 }
@@ -78,6 +169,10 @@ impl Listeners {
         for (listener, context) in self.bound {
             listen::start(listener, context, self.full.clone(), &self.world);
         }
+        #[cfg(unix)]
+        if let Some((socket, context)) = self.socket {
+            listen::start(socket, context, self.full, &self.world);
+        }
     }
 }
 
@@ -85,9 +180,15 @@ impl Running {
     /// Binds an address, opens the engine on a store, and listens.
     #[boxed]
     pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
-        let (running, listeners) =
-            Running::on(bind_server(bind).await?, store, world, None, ServerSettings::default(), shapes())
-                .await?;
+        let (running, listeners) = Running::on(
+            bind_server(bind).await?.into(),
+            store,
+            world,
+            None,
+            ServerSettings::default(),
+            shapes(),
+        )
+        .await?;
         listeners.start();
         Ok(running)
     }
@@ -104,7 +205,7 @@ impl Running {
     ) -> Result<Self, StartError> {
         let entry = ServerSettings { access, ..ServerSettings::default() };
         let (running, listeners) =
-            Running::on(bind_server(bind).await?, store, world, Some(stores), entry, shapes()).await?;
+            Running::on(bind_server(bind).await?.into(), store, world, Some(stores), entry, shapes()).await?;
         listeners.start();
         Ok(running)
     }
@@ -112,18 +213,18 @@ impl Running {
     /// The same on a bound address; connections wait for [`Listeners::start`].
     #[boxed]
     pub(crate) async fn on(
-        listener: TcpListener,
+        sockets: ServerSockets,
         store: Arc<dyn Store>,
         world: World,
         stores: Option<Stores>,
         entry: ServerSettings,
         redactor: Arc<Redactor>,
     ) -> Result<(Self, Listeners), StartError> {
+        let (bound_address, socket_path) = (sockets.address()?, sockets.path());
+        let is_near = bound_address.is_some_and(|bound| bound.ip().to_canonical().is_loopback());
         let room_listener = match entry.aaep.rooms.bind {
             None => None,
             Some(bind) => {
-                let is_near =
-                    listener.local_addr().is_ok_and(|bound| bound.ip().to_canonical().is_loopback());
                 entry.aaep.rooms.check(is_near && !entry.access.require_token)?;
                 Some(bind_for("aaep.room_bind", bind).await?)
             }
@@ -138,7 +239,12 @@ impl Running {
         let engine = Engine::open_with_key(store, world.clone(), Arc::new(SseFraming), redactor, key)
             .await
             .map_err(|error| StartError::failed(format!("cannot use the store: {error}")))?;
-        let address = address_of(&listener)?;
+        #[cfg(unix)]
+        let unix_socket = match sockets.unix {
+            Some(source) => Some(source.bind().await?),
+            None => None,
+        };
+        let address = bound_address.unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into());
         let failed = |error| StartError::failed(format!("cannot read the tokens: {error}"));
         let tokens = ActiveTokens::load(engine.clone()).await.map_err(failed)?;
         let tenants = Tenants::open(engine.clone(), stores.clone().zip(key)).await?;
@@ -148,7 +254,8 @@ impl Running {
         }
         if let Some(stores) = &stores {
             let facts = json!({
-                "version": env!("CARGO_PKG_VERSION"), "address": address.to_string(), "settings": entry.settings,
+                "version": env!("CARGO_PKG_VERSION"), "address": bound_address.map(|address| address.to_string()),
+                "socket": socket_path, "settings": entry.settings,
             });
             tenants.record_in(
                 Audit::open(stores, world.clone(), engine.write().redactor().clone(), facts).await?,
@@ -156,9 +263,10 @@ impl Running {
             tenants.record_dropped_ends().await;
         }
         let ServerSettings { access, aap, aaep, profiles, tls, webhooks, public_url, settings: _ } = entry;
-        let gate = Gate::new(address, access, aap, tenants, tokens, &world);
+        let gate = Gate::new(bound_address, access, aap, tenants, tokens, &world);
         let is_in_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
-        if !address.ip().to_canonical().is_loopback() && gate.tokens.is_empty() {
+        create_tenants_of_users(&gate).await?;
+        if bound_address.is_some() && !is_near && gate.tokens.is_empty() {
             let place = if is_in_database { "--store URL" } else { "--data FOLDER" };
             return Err(StartError::usage(format!(
                 "{address} is not a loopback address and no token exists; create a token with `recount token \
@@ -193,26 +301,34 @@ impl Running {
         if let Some(listener) = room_listener {
             let address = address_of(&listener)?;
             let router = listeners::at_root(router.clone(), aaep.rooms.at_root(), address);
-            let (connections, world) = (connections.clone(), world.clone());
-            let context = ServerContext { router, connections, world, encryption: None, forwards: None };
-            bound.push((listener, context));
+            bound.push((listener, unencrypted(router, &connections, &world)));
             room_address = Some(address);
         }
         if let Some(tls) = &tls {
             tls.keep_current(&world);
         }
+        #[cfg(unix)]
+        let socket = unix_socket.map(|socket| (socket, unencrypted(router.clone(), &connections, &world)));
         let encryption = tls.map(|tls| Encryption::new(tls, &world, engine.write().redactor()));
         let context = ServerContext { router, connections, world: world.clone(), encryption, forwards };
-        bound.push((listener, context));
+        bound.extend(sockets.tcp.map(|listener| (listener, context)));
         let running = Running {
             address,
+            socket: socket_path,
             room_address,
             engine,
             gate,
             #[cfg(test)]
             webhooks: service,
         };
-        Ok((running, Listeners { bound, full, world }))
+        let listeners = Listeners {
+            bound,
+            #[cfg(unix)]
+            socket,
+            full,
+            world,
+        };
+        Ok((running, listeners))
     }
 
     /// Stops accepting, ends streams, lets writers finish, and closes the store.
@@ -233,6 +349,26 @@ impl Running {
         self.gate.tenants.disconnect().await;
         left
     }
+}
+
+/// What the connections of a further listener share.
+fn unencrypted(router: Router, connections: &Arc<ConnectionLimits>, world: &World) -> ServerContext {
+    let (connections, world) = (connections.clone(), world.clone());
+    ServerContext { router, connections, world, encryption: None, forwards: None }
+}
+
+/// Creates the missing tenants of configured users.
+async fn create_tenants_of_users(gate: &Gate) -> Result<(), StartError> {
+    for (name, user) in &gate.access.unix_users {
+        let refused = |why: &str| {
+            StartError::usage(format!("access.unix_users.{name}.tenant {:?}: {why}", user.tenant))
+        };
+        if user.tenant == audit::TENANT {
+            return Err(refused("it is reserved for the audit trail; choose another name"));
+        }
+        gate.tenants.get_or_create(&user.tenant).await.map_err(|refusal| refused(&refusal.detail))?;
+    }
+    Ok(())
 }
 
 pub(crate) fn address_of(listener: &TcpListener) -> Result<SocketAddr, StartError> {

@@ -19,11 +19,14 @@ use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, AgentPool};
 use crate::boxed;
-use crate::config::{Config, LogFormat, Options};
+use crate::config::{Access, Config, LogFormat, Options};
 use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
 use crate::forwarding::{ForwardTarget, NodeKey};
-use crate::running::{Listeners, ServerSettings, address_of, bind_server};
+#[cfg(unix)]
+use crate::passed_sockets::PassedSockets;
+use crate::running::{Listeners, ServerSettings, ServerSockets, address_of};
+use crate::settings::join_names;
 use crate::stores::Stores;
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::tls::ServerTls;
@@ -58,9 +61,17 @@ fn in_use(data: &Path, fault: &Fault) -> String {
 /// Notes where this process listens, for programs that find its data folder in use. Without the note nothing but that
 /// is missing.
 fn note_address(config: &Config, running: &Running) {
-    let note = format!("{} {}\n", std::process::id(), config.url_of(running.address));
+    let note = format!("{} {}\n", std::process::id(), url(config, running));
     if let Err(error) = std::fs::write(config.data.join(ADDRESS), note) {
         tracing::warn!(%error, "cannot note the address of this server in its data folder");
+    }
+}
+
+/// The URL of this server, for programs of this machine.
+fn url(config: &Config, running: &Running) -> String {
+    match (running.gate.bound, &running.socket) {
+        (None, Some(path)) => format!("unix:{}", path.display()),
+        _ => config.url_of(running.address),
     }
 }
 
@@ -100,7 +111,9 @@ fn permission_warning(data: &Path) -> Option<String> {
 pub fn serve(options: Options) -> Result<(), StartError> {
     let json_flag = options.log_format.as_deref() == Some("json");
     let is_json = |config: &Config| config.log_format == LogFormat::Json;
-    let config = match Config::settle(options, |name| std::env::var(name).ok()) {
+    let config = match with_passed_sockets(options)
+        .and_then(|options| Config::settle(options, |name| std::env::var(name).ok()))
+    {
         Ok(config) => config,
         Err(error) if json_flag => {
             logging::start(LevelFilter::ERROR, LogFormat::Json, &Arc::new(Redactor::new(Vec::new(), true)));
@@ -109,6 +122,13 @@ pub fn serve(options: Options) -> Result<(), StartError> {
         Err(error) => return Err(error),
     };
     serve_configured(&config).map_err(|error| if is_json(&config) { error.logged() } else { error })
+}
+
+/// Adds the sockets that the service manager opened.
+fn with_passed_sockets(options: Options) -> Result<Options, StartError> {
+    #[cfg(unix)]
+    let options = Options { passed: PassedSockets::take()?, ..options };
+    Ok(options)
 }
 
 fn serve_configured(config: &Config) -> Result<(), StartError> {
@@ -328,10 +348,10 @@ pub(crate) async fn assemble(
     standby: Option<&mut StopSignal>,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let tls = config.tls.clone().map(ServerTls::load).transpose()?;
-    let listener = bind_server(config.bind).await?;
-    let opened = open_stores(config, &world, &listener, &redactor, standby, tls.clone()).await?;
+    let sockets = ServerSockets::bind(config).await?;
+    let opened = open_stores(config, &world, sockets.tcp.as_ref(), &redactor, standby, tls.clone()).await?;
     let stores = opened.0.clone();
-    let assembled = assemble_on(config, world.clone(), registry, redactor, listener, opened, tls).await;
+    let assembled = assemble_on(config, world.clone(), registry, redactor, sockets, opened, tls).await;
     if assembled.is_err() {
         stores.wait_for(&world, Stores::disconnect).await;
     }
@@ -433,16 +453,16 @@ async fn watch_owner(
 async fn open_stores(
     config: &Config,
     world: &World,
-    listener: &TcpListener,
+    listener: Option<&TcpListener>,
     redactor: &Arc<Redactor>,
     standby: Option<&mut StopSignal>,
     tls: Option<ServerTls>,
 ) -> Result<(Stores, Arc<dyn Store>), StartError> {
     if config.store.is_some() {
         let (config, of_folder) = (config.clone(), world.clone());
-        let address = address_of(listener)?;
+        let address = listener.map(address_of).transpose()?;
         let connect = move || {
-            let stores = config.stores(Some(address))?;
+            let stores = config.stores(address)?;
             let key = stores.prepare_folder(&of_folder).inspect_err(|_| stores.disconnect())?;
             Ok((stores, NodeKey::derive(&key)))
         };
@@ -462,7 +482,13 @@ async fn open_stores(
                 }
             }
         };
-        return standby::serve_until(listener, address, world, redactor, known_owner, tls, opened).await;
+        return match listener.zip(address) {
+            Some((listener, address)) => {
+                standby::serve_until(listener, address, world, redactor, known_owner, tls, opened).await
+            }
+            // The Unix socket is served by the owner only.
+            None => opened.await,
+        };
     }
     let stores = config.stores(None)?;
     let store: Arc<dyn Store> = match config.in_memory {
@@ -482,7 +508,7 @@ async fn assemble_on(
     world: World,
     registry: Registry,
     redactor: Arc<Redactor>,
-    listener: TcpListener,
+    sockets: ServerSockets,
     (stores, store): (Stores, Arc<dyn Store>),
     tls: Option<ServerTls>,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
@@ -502,7 +528,7 @@ async fn assemble_on(
         public_url: config.public_url.clone(),
         settings,
     };
-    let (running, listeners) = Running::on(listener, store, world, Some(stores), entry, redactor).await?;
+    let (running, listeners) = Running::on(sockets, store, world, Some(stores), entry, redactor).await?;
     running.gate.tenants.limit_artifacts(config.artifacts);
     running.gate.tenants.set_retention(config.retention, config.sweep_every);
     running.gate.tenants.expect_agents();
@@ -511,8 +537,40 @@ async fn assemble_on(
             |why| StartError::failed(format!("cannot create an HTTP client for otel.endpoint: {why}"));
         running.gate.tenants.export_traces(Exporter::new(settings).map_err(failed)?).await;
     }
-    tracing::info!("{}", pool.sandbox_summary(running.gate.allows_anonymous()));
+    tracing::info!("{}", pool.sandbox_summary(is_open_to_commands(&running)));
     Ok((running, listeners, pool))
+}
+
+/// Whether a command of a run that reaches this server may do everything, because it runs as the user of the server.
+fn is_open_to_commands(running: &Running) -> bool {
+    let gate = &running.gate;
+    gate.allows_anonymous() || (running.socket.is_some() && !gate.access.require_token)
+}
+
+/// A warning for a socket that commands of runs can see.
+fn socket_warning(config: &Config, running: &Running) -> Option<String> {
+    let path = running.socket.as_ref().filter(|_| is_open_to_commands(running))?;
+    let folder = config.runs.sandbox.readable.iter().find(|folder| path.starts_with(folder))?;
+    let (path, folder) = (path.display(), folder.display());
+    Some(format!(
+        "commands of runs can see the socket {path}, because sandbox.readable has {folder}: they can connect and \
+         answer prompts; choose another path for the socket, or set access.require_token to true"
+    ))
+}
+
+/// Which programs need no token over the Unix socket.
+fn socket_entry(running: &Running) -> Option<String> {
+    running.socket.as_ref()?;
+    let Access { require_token, unix_users, .. } = &*running.gate.access;
+    let operator = "over the socket, root and the user of this server may do everything without a token";
+    Some(match (require_token, unix_users.is_empty()) {
+        (true, _) => "every request over the socket requires a token".to_owned(),
+        (false, true) => operator.to_owned(),
+        (false, false) => {
+            let names: Vec<&String> = unix_users.keys().collect();
+            format!("{operator}; access.unix_users has {}", join_names(&names))
+        }
+    })
 }
 
 /// Prints where the server listens, at every log level: programs that start a server read its address here.
@@ -523,16 +581,17 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
         true => "no token is required: anyone who can reach this address on this machine may do everything",
         false => "every request requires a token",
     };
-    let held = pool.map(|pool| pool.sandbox_summary(running.gate.allows_anonymous()));
+    let held = pool.map(|pool| pool.sandbox_summary(is_open_to_commands(running)));
     let version = env!("CARGO_PKG_VERSION");
     let data = config.data.display();
-    let address = running.address;
+    let url = url(config, running);
+    let address = url.split_once("://").map_or(&*url, |(_, address)| address);
     let before = resumed_runs_line(unfinished);
     let exported = config.otel.as_ref().map(|export| {
         let contents = if export.contents { ", with their contents" } else { "" };
         format!("ended runs are exported as traces to {}{contents}", export.endpoint.shown())
     });
-    let is_private = config.tls.is_some() || address.ip().to_canonical().is_loopback();
+    let is_private = config.tls.is_some() || config.bind.is_local();
     let privacy =
         "connections are not encrypted: use a private network or a proxy, or set --tls-cert and --tls-key";
     let lines = [
@@ -543,14 +602,18 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
             None => format!("recount {version} keeps its data in {data}"),
         }),
         openness,
-        Some(entry.to_owned()),
+        running.gate.bound.map(|_| entry.to_owned()),
+        socket_entry(running),
+        socket_warning(config, running),
         (!is_private).then(|| privacy.to_owned()),
         held,
         exported,
         before,
         running.room_address.map(|address| format!("a room is at the root of http://{address}")),
     ];
-    let lines = lines.into_iter().flatten().chain([format!("listening on {}", config.url_of(address))]);
+    let both = running.socket.as_ref().filter(|_| running.gate.bound.is_some());
+    let both = both.map(|path| format!("also listening on unix:{}", path.display()));
+    let lines = lines.into_iter().flatten().chain(both).chain([format!("listening on {url}")]);
     if config.log_format == LogFormat::Json {
         lines.for_each(|line| tracing::info!(target: logging::PROCESS, %address, "{line}"));
         return;

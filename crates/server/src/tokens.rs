@@ -119,7 +119,7 @@ pub(crate) async fn ticket(
         let detail = format!("invalid path {shown:?}; send the path of a stream, without a query");
         return Err(Refusal::new(Code::BodyMalformed, detail));
     }
-    let ticket = gate.tickets.issue(&request.path, admitted.token)?;
+    let ticket = gate.tickets.issue(&request.path, admitted.identity)?;
     let reply = Ticket { ticket, path: request.path, redeem_within_seconds: limits::TICKET_WAIT.as_secs() };
     Ok(json(StatusCode::CREATED, &One::new("ticket", reply)))
 }

@@ -8,9 +8,10 @@ use super::{Release, fresh_folder, licences, output_of, sbom};
 use crate::child::{command, watch};
 
 /// Folders of the archive and files in it, and where they are on the machine.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("recount", "usr/bin/recount"),
     ("systemd/recount.service", "usr/lib/systemd/system/recount.service"),
+    ("systemd/recount.socket", "usr/lib/systemd/system/recount.socket"),
     ("systemd/recount.sysusers", "usr/lib/sysusers.d/recount.conf"),
     ("completions/bash/recount", "usr/share/bash-completion/completions/recount"),
     ("completions/zsh/_recount", "usr/share/zsh/vendor-completions/_recount"),

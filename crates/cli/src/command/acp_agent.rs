@@ -4,6 +4,7 @@
 
 use clap::Args;
 use recount_client::aap::AapClient;
+use recount_client::url_below;
 use recount_face_acp::{Options, serve};
 
 use super::invocation::{self, Invocation};
@@ -44,7 +45,7 @@ impl AgentOptions {
 
 fn serve_agent(options: Options, invocation: &Invocation) -> Result<(), Failure> {
     let token = invocation.token.as_deref().filter(|token| !token.is_empty());
-    let base = format!("{}/aap", invocation.url.trim_end_matches('/'));
+    let base = url_below(&invocation.url, "/aap");
     let clients = (invocation.client()?, AapClient::new(&base, token)?);
     let log = |words: &str| note(&clean::line(words));
     invocation::block_on_threads(async move {

@@ -14,9 +14,9 @@ mod typed;
 use std::path::PathBuf;
 
 use clap::Args;
-use recount_client::Client;
 use recount_client::aap::wire::Block;
 use recount_client::aap::{AapClient, AapError};
+use recount_client::{Client, url_below};
 use recount_world::platform::{SignalKind, signal};
 
 use self::folder::FolderOptions;
@@ -114,7 +114,7 @@ impl Chat {
 
     /// The server that is named, or the one that answers at the usual address, or this program.
     async fn place(&self, invocation: &Invocation) -> Result<ChatServer, Failure> {
-        let usual = format!("{}{USUAL_PATH}", invocation.url.trim_end_matches('/'));
+        let usual = url_below(&invocation.url, USUAL_PATH);
         let base = self.base.clone().unwrap_or(usual);
         let token = token(invocation, &base, self.token_file.as_deref())?;
         let url_is_named = invocation.names_server();
@@ -125,7 +125,9 @@ impl Chat {
                 Err(AapError::Unreachable { .. })
             );
         if is_there {
-            let server = base.trim_end_matches('/').strip_suffix(USUAL_PATH).map(str::to_owned);
+            let server = base.trim_end_matches('/').strip_suffix(USUAL_PATH);
+            // The URL of a socket has a colon before the path.
+            let server = server.map(|server| server.trim_end_matches(':').to_owned());
             let is_usual = !url_is_named && self.base.is_none();
             let address = server.as_ref().filter(|_| !is_usual).map(|url| format!(" --url {url}"));
             return Ok(ChatServer {

@@ -14,7 +14,7 @@ mod toml_text;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use recount_client::Client;
+use recount_client::{Client, is_socket};
 use serde_json::{Value, json};
 
 use self::files::Target;
@@ -258,7 +258,8 @@ impl Connect {
         Ok(Options {
             url: invocation.url.clone(),
             program: shell_path(&program)?,
-            commands: self.command || token_file.is_some(),
+            // Agents send no HTTP to a socket.
+            commands: self.command || token_file.is_some() || is_socket(&invocation.url),
             has_token: token_file.is_none()
                 && invocation.token.as_ref().is_some_and(|token| !token.is_empty()),
             token_file,

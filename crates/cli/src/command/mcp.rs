@@ -12,7 +12,7 @@ use std::future::pending;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use clap::{Args, Subcommand};
-use recount_client::Client;
+use recount_client::{Client, url_below};
 use recount_record::mcp::McpSide;
 use recount_world::platform::{SignalKind, ending_text, request_end, signal};
 
@@ -90,7 +90,7 @@ impl Mcp {
 
 /// Connects the client to the MCP face of the server.
 fn serve(client: &Client, token: Option<&str>) -> Result<(), Failure> {
-    let address = format!("{}/mcp", client.base_url());
+    let address = url_below(client.base_url(), "/mcp");
     block_on_threads(async move {
         // Nothing takes from the queue, because this is no conversation of an agent with a tool of others.
         let (queue, _) = queue();

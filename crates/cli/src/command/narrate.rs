@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use recount_aaep::VERSION;
 use recount_aaep::wire::{Boundary, Capabilities, SubscriptionRequest};
 use recount_aaep_client::link::{Dial, Surface, Target};
+use recount_client::is_socket;
 use recount_narrate::listener::EventListener;
 use recount_narrate::ssip::{SsipClient, VoiceSettings};
 use recount_narrate::{Narrator, NarratorOptions, Phrases, SpeechLevel};
@@ -117,6 +118,11 @@ impl Narrate {
     }
 
     fn dial(&self, invocation: &Invocation, level: SpeechLevel) -> Result<Dial, Failure> {
+        if is_socket(&invocation.url) {
+            let why = "narrate cannot use a socket; use --url with the address of a server, such as \
+                       http://127.0.0.1:8765";
+            return Err(Failure::Usage(why.to_owned()));
+        }
         let base = invocation.url.trim_end_matches('/');
         let base = base.strip_suffix(SURFACE).unwrap_or(base);
         let target = Target::Http { base: format!("{base}{SURFACE}"), surface: Surface::Versioned };

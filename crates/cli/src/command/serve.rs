@@ -10,9 +10,10 @@ use crate::failure::Failure;
 /// Start the server
 #[derive(Args)]
 pub(super) struct Serve {
-    /// Address to listen on, such as 127.0.0.1:8765; port 0 picks a free port. Non-loopback addresses require a token
+    /// Address to listen on, such as 127.0.0.1:8765, or unix: with the path of a socket; repeatable, for one of each. Port 0
+    /// picks a free port. Non-loopback addresses require a token
     #[arg(long, value_name = "ADDRESS")]
-    bind: Option<String>,
+    bind: Vec<String>,
     /// Data folder
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -89,7 +90,7 @@ impl Serve {
     /// The options of the command line.
     pub(super) fn options(self) -> recount_server::Options {
         recount_server::Options {
-            bind: self.bind,
+            bind: (!self.bind.is_empty()).then(|| self.bind.join(", ")),
             data: self.data,
             config: self.config,
             store: self.store,

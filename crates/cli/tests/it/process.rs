@@ -58,5 +58,7 @@ mod tls;
 mod today;
 mod tokens;
 mod unfinished;
+#[cfg(unix)]
+mod unix_socket;
 mod verbs;
 mod without_server;

@@ -15,7 +15,8 @@ pub(crate) async fn look_again() {
 
 /// The scheme and the address of the line that a server prints when it listens.
 fn listening_at(line: &str) -> Option<(&str, &str)> {
-    line.strip_prefix("listening on ")?.trim().split_once("://")
+    let url = line.strip_prefix("listening on ")?.trim();
+    url.split_once("://").or_else(|| url.split_once(':'))
 }
 
 /// A server that is killed when its test is over.
@@ -113,7 +114,10 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("{}://{}", self.scheme, self.address)
+        match &*self.scheme {
+            "unix" => format!("unix:{}", self.address),
+            scheme => format!("{scheme}://{}", self.address),
+        }
     }
 
     /// Kills it at once, as a power cut of the process.

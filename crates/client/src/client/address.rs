@@ -3,6 +3,7 @@
 use std::fmt::{Display, Write};
 
 use crate::error::ClientError;
+use crate::socket_url::request_url;
 
 /// A URL in the making: every part is escaped, so no identifier can lead elsewhere.
 pub(crate) struct Address {
@@ -14,12 +15,12 @@ pub(crate) struct Address {
 
 impl Address {
     pub(crate) fn new(base: &str, path: &[&str]) -> Self {
-        Address::below(format!("{base}/v1"), path)
+        Address::below(format!("{}/v1", request_url(base)), path)
     }
 
     /// What is not of the native face.
     pub(crate) fn outside(base: &str, path: &[&str]) -> Self {
-        Address::below(base.to_owned(), path)
+        Address::below(request_url(base), path)
     }
 
     fn below(mut url: String, path: &[&str]) -> Self {
@@ -73,6 +74,8 @@ mod tests {
     fn nothing_escapes_its_part() {
         let url = |path: &[&str]| Address::new("http://h", path).into_url().unwrap();
         assert_eq!(url(&["runs", "run_1", "events"]), "http://h/v1/runs/run_1/events");
+        let of_socket = Address::new("unix:/run/r.sock:/audit", &["runs"]).into_url().unwrap();
+        assert_eq!(of_socket, "http://localhost/audit/v1/runs");
         assert_eq!(url(&["runs", "a/../b?c#d e%"]), "http://h/v1/runs/a%2F..%2Fb%3Fc%23d%20e%25");
         for resolved in ["", ".", ".."] {
             let refused = Address::new("http://h", &["runs", resolved, "events"]).into_url();

@@ -101,7 +101,12 @@ impl Caller {
         Caller { id, name, scopes, narrowing, revoked: Some(revoked), expires_in }
     }
 
-    /// Whether a token names the caller. Without one, everything on this machine is the same operator.
+    /// A user of this machine, as the operating system identifies it, without a token.
+    pub fn local_user(id: String, name: String, scopes: BTreeSet<Scope>) -> Self {
+        Caller { id, name, scopes, ..Caller::operator() }
+    }
+
+    /// Whether a token names the caller. Without one, every program of the same user of this machine is the same caller.
     pub fn has_token(&self) -> bool {
         self.revoked.is_some()
     }

@@ -4,8 +4,7 @@
 //! same client.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use http::{HeaderMap, Uri, header};
 use recount_event::Code;
@@ -13,9 +12,9 @@ use recount_face_aep::Refusal;
 use recount_world::World;
 use tokio::time::Instant;
 
-use super::active_tokens::ActiveToken;
-use super::secret;
+use super::{Identity, secret};
 use crate::limits;
+use crate::peer::PeerId;
 
 /// The query parameter that carries a ticket.
 pub(super) const PARAMETER: &str = "ticket";
@@ -25,13 +24,13 @@ const PREFIX: &str = "tick_";
 /// Identifies the reader of a ticket, as far as headers and address allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TicketCaller {
-    peer: Option<IpAddr>,
+    peer: Option<PeerId>,
     origin: Option<String>,
     agent: Option<String>,
 }
 
 impl TicketCaller {
-    pub(crate) fn of(headers: &HeaderMap, peer: Option<IpAddr>) -> Self {
+    pub(crate) fn of(headers: &HeaderMap, peer: Option<PeerId>) -> Self {
         let text =
             |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
         TicketCaller { peer, origin: text(header::ORIGIN), agent: text(header::USER_AGENT) }
@@ -40,8 +39,8 @@ impl TicketCaller {
 
 struct Ticket {
     path: String,
-    /// The token that requested it; `None` for the operator on this machine.
-    token: Option<Arc<ActiveToken>>,
+    /// The client that requested it.
+    identity: Identity,
     until: Instant,
     /// The reader that redeemed it.
     reader: Option<TicketCaller>,
@@ -58,7 +57,7 @@ impl Tickets {
     }
 
     /// Creates a ticket for one path, valid for a short time.
-    pub(crate) fn issue(&self, path: &str, token: Option<Arc<ActiveToken>>) -> Result<String, Refusal> {
+    pub(crate) fn issue(&self, path: &str, identity: Identity) -> Result<String, Refusal> {
         let now = recount_world::moment();
         let text = format!("{PREFIX}{}", secret::random(&self.world));
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,18 +71,13 @@ impl Tickets {
             });
         }
         let until = now + limits::TICKET_WAIT;
-        let ticket = Ticket { path: path.to_owned(), token, until, reader: None };
+        let ticket = Ticket { path: path.to_owned(), identity, until, reader: None };
         tickets.insert(blake3::hash(text.as_bytes()), ticket);
         Ok(text)
     }
 
-    /// Returns the token of a ticket, if the ticket is valid for this path and this reader.
-    pub(super) fn redeem(
-        &self,
-        text: &str,
-        path: &str,
-        from: &TicketCaller,
-    ) -> Result<Option<Arc<ActiveToken>>, Refusal> {
+    /// Returns the client that requested a ticket, if the ticket is valid for this path and this reader.
+    pub(super) fn redeem(&self, text: &str, path: &str, from: &TicketCaller) -> Result<Identity, Refusal> {
         let now = recount_world::moment();
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let hash = blake3::hash(text.as_bytes());
@@ -97,7 +91,7 @@ impl Tickets {
             Some(reader) if reader == from => {}
             Some(_) => return Err(invalid()),
         }
-        Ok(ticket.token.clone())
+        Ok(ticket.identity.clone())
     }
 }
 
@@ -136,13 +130,17 @@ mod tests {
     use super::*;
 
     fn reader(address: &str) -> TicketCaller {
-        TicketCaller { peer: address.parse().ok(), origin: None, agent: Some("b".into()) }
+        TicketCaller {
+            peer: address.parse().ok().map(PeerId::Address),
+            origin: None,
+            agent: Some("b".into()),
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_ticket_serves_one_path_and_one_reader() {
         let tickets = Tickets::new(World::real());
-        let ticket = tickets.issue("/v1/events/stream", None).unwrap();
+        let ticket = tickets.issue("/v1/events/stream", Identity::Operator).unwrap();
         let code = |text: &str, path, from: &TicketCaller| {
             tickets.redeem(text, path, from).map_err(|refusal| refusal.code).err()
         };
@@ -161,7 +159,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_unredeemed_ticket_expires() {
         let tickets = Tickets::new(World::real());
-        let ticket = tickets.issue("/p", None).unwrap();
+        let ticket = tickets.issue("/p", Identity::Operator).unwrap();
         tokio::time::advance(limits::TICKET_WAIT + Duration::from_secs(1)).await;
         assert!(tickets.redeem(&ticket, "/p", &reader("127.0.0.1")).is_err());
     }

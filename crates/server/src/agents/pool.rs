@@ -62,7 +62,7 @@ impl AgentPool {
         if let Ok(sandbox) = &sandbox {
             tools.add_commands(sandbox);
         }
-        let allows_anonymous = config.bind.ip().to_canonical().is_loopback() && !config.access.require_token;
+        let allows_anonymous = config.bind.is_local() && !config.access.require_token;
         let mut web = runs.web.clone();
         if allows_anonymous {
             web = web.without_loopback(

@@ -4,13 +4,13 @@
 //! counted without them.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::limits;
+use crate::peer::PeerId;
 
 #[derive(Default)]
 pub(super) struct Refusals {
@@ -20,13 +20,13 @@ pub(super) struct Refusals {
 
 #[derive(Default)]
 struct RefusalCounts {
-    by_peer: BTreeMap<(Option<IpAddr>, &'static str), u64>,
+    by_peer: BTreeMap<(Option<PeerId>, &'static str), u64>,
     /// Counts of the peers beyond the bound, by code.
     of_others: BTreeMap<&'static str, u64>,
 }
 
 impl Refusals {
-    pub(super) fn count(&self, code: &'static str, peer: Option<IpAddr>) {
+    pub(super) fn count(&self, code: &'static str, peer: Option<PeerId>) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let has_space = counted.by_peer.len() < limits::AUDIT_PEERS_MAX;
         match counted.by_peer.get_mut(&(peer, code)) {
@@ -59,6 +59,8 @@ impl Refusals {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     #[test]
@@ -67,8 +69,8 @@ mod tests {
         let peers = u64::try_from(limits::AUDIT_PEERS_MAX).unwrap() + 50;
         for number in 0..peers {
             let peer = IpAddr::from(u32::try_from(number).unwrap().to_be_bytes());
-            refusals.count("token_invalid", Some(peer));
-            refusals.count("token_invalid", Some(peer));
+            refusals.count("token_invalid", Some(peer.into()));
+            refusals.count("token_invalid", Some(peer.into()));
         }
         let facts = refusals.take();
         assert_eq!(facts.len(), limits::AUDIT_PEERS_MAX + 1);

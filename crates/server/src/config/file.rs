@@ -14,6 +14,7 @@ use recount_agent::web::{HostSettings, SearchSettings};
 use recount_api::spelling;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 
+use super::access::{UNIX_USER_KEYS, UnixUserSection};
 use super::agents::{AGENT_KEYS, AgentSection};
 use super::table::{Row, SettingKind, rows};
 use super::user_folder;
@@ -34,11 +35,12 @@ pub(super) struct File {
     pub(super) web_search: Option<SearchSettings>,
     pub(super) agents: Option<BTreeMap<String, AgentSection>>,
     pub(super) webhooks: BTreeMap<String, WebhookSection>,
+    pub(super) unix_users: BTreeMap<String, UnixUserSection>,
 }
 
 /// Keys of structures, which are not in the table.
-const STRUCTURES: [&str; 8] =
-    ["agents", "models", "environment", "mcp", "hooks", "hosts", "search", "webhooks"];
+const STRUCTURES: [&str; 9] =
+    ["agents", "models", "environment", "mcp", "hooks", "hosts", "search", "unix_users", "webhooks"];
 
 /// Keys below `[models]`: `docs/models.md`.
 const MODEL_KEYS: [&str; 22] = [
@@ -155,7 +157,8 @@ fn nearest(key: &str) -> Option<&'static str> {
             .chain(HOOK_KEYS)
             .chain(SEARCH_KEYS)
             .chain(AGENT_KEYS)
-            .chain(WEBHOOK_KEYS),
+            .chain(WEBHOOK_KEYS)
+            .chain(UNIX_USER_KEYS),
     )
 }
 
@@ -188,6 +191,7 @@ impl<'a> Section<'a> {
         let mut known: Vec<&str> = self.settings().map(|(name, _)| name).chain(self.sections()).collect();
         match self.name {
             "" => known.extend(["agents", "hooks", "mcp", "webhooks"]),
+            "access" => known.push("unix_users"),
             "sandbox" => known.push("environment"),
             "web" => known.extend(["hosts", "search"]),
             _ => {}
@@ -220,6 +224,7 @@ impl<'de> Visitor<'de> for Section<'_> {
                 ("", "mcp") => self.file.mcp = map.next_value()?,
                 ("", "models") => self.file.models = map.next_value()?,
                 ("", "webhooks") => self.file.webhooks = map.next_value()?,
+                ("access", "unix_users") => self.file.unix_users = map.next_value()?,
                 ("web", "hosts") => self.file.web_hosts = map.next_value()?,
                 ("web", "search") => self.file.web_search = Some(map.next_value()?),
                 ("sandbox", "environment") => self.file.sandbox_environment = map.next_value()?,

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
+#[cfg(unix)]
+use crate::passed_sockets::PassedSockets;
+
 /// The options of the command line, before the environment and the file are read.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// An address, `unix:` with a path, or both with a comma between them.
     pub bind: Option<String>,
     pub data: Option<PathBuf>,
     pub config: Option<PathBuf>,
@@ -33,6 +37,10 @@ pub struct Options {
     pub conformance_agent: bool,
     /// Sends the id of each session before it on legacy streams, as the public suite needs.
     pub suite_compat: bool,
+    /// Sockets that the service manager opened. Not for operators.
+    #[cfg(unix)]
+    #[doc(hidden)]
+    pub passed: PassedSockets,
     /// Keeps events in memory only. Not for operators: measures the cost of the disk.
     #[doc(hidden)]
     pub in_memory: bool,

@@ -16,6 +16,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::aap::BASE_PATH_DEFAULT;
 use super::accepts::*;
+use super::bind::Bind;
 use super::options::{LogFormat, Options};
 use super::rooms::RoomAccess;
 use crate::StartError;
@@ -114,12 +115,14 @@ pub(super) struct DefaultContext {
     /// The data folder of this user; empty if none is known.
     pub(super) data: String,
     pub(super) has_home: bool,
+    /// Where the service manager opened sockets.
+    pub(super) passed: Bind,
 }
 
 // field: type = kind "key" flag "--flag", default => "default in the reference", accepts, "meaning and values";
 settings! { place;
-    bind: SocketAddr = Text "bind" flag "--bind", "127.0.0.1:8765", address,
-        "an address with a port; port 0 chooses a free port. A non-loopback address requires a \
+    bind: Bind = Text "bind" flag "--bind", "127.0.0.1:8765", Bind::parse,
+        "an address with a port, `unix:` with the path of a [socket](security.md#a-socket-instead-of-an-address), or one of each with a comma between them; port 0 chooses a free port. A non-loopback address requires a \
          [token](security.md) first";
     data: PathBuf = Text "data" flag "--data", place.data.clone() => "`$XDG_DATA_HOME/recount`, else `~/.local/share/recount`", path,
         "the data folder; created for its owner only if it is missing";
@@ -177,7 +180,7 @@ settings! { place;
         "tools at work at a time, over all tenants, from 1 to 10000; further calls wait in a queue, and the logs of their runs say so";
     mcp_at_once: usize = Number "runs.mcp_at_once", recount_agent::mcp::limits::MCP_AT_ONCE.to_string(), |text| number(text, RUNS_AT_ONCE_MAX),
         "runs with [MCP servers](tools.md#tools-of-mcp-servers) that are commands, at a time, per tenant, from 1 to 10000; further runs wait in a queue, and their logs say so";
-    workspaces: Vec<String> = List "workspaces.allow" flag "--allow-workspace", usual_workspaces(bind, require_token, place) => "`~`, else none: [where runs work](#where-runs-work)", list,
+    workspaces: Vec<String> = List "workspaces.allow" flag "--allow-workspace", usual_workspaces(&bind, require_token, place) => "`~`, else none: [where runs work](#where-runs-work)", list,
         "folders that runs may work in and copy, with their subfolders; comma-separated in the variable";
     keep: Option<Duration> = Text "workspaces.keep", "7d", time,
         "how long an unused copy is kept: `off` (until its task or session is deleted), or a time";
@@ -243,8 +246,8 @@ settings! { place;
 pub(super) const OTEL_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
 /// The home folder, if only users of this machine can start runs and no token is required.
-fn usual_workspaces(bind: SocketAddr, require_token: bool, place: &DefaultContext) -> &'static str {
-    let is_personal = bind.ip().to_canonical().is_loopback() && !require_token;
+fn usual_workspaces(bind: &Bind, require_token: bool, place: &DefaultContext) -> &'static str {
+    let is_personal = bind.replaced_by(&place.passed).is_local() && !require_token;
     if is_personal && place.has_home { "~" } else { "none" }
 }
 

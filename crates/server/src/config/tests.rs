@@ -11,6 +11,11 @@ fn settle(options: Options, environment: &[(&str, &str)]) -> Result<Config, Stri
     Config::settle(options, lookup).map_err(|why| why.to_string())
 }
 
+/// The bound TCP port.
+fn port(config: &Config) -> u16 {
+    config.bind.address.unwrap().port()
+}
+
 #[test]
 fn flag_over_environment_over_file_over_default() {
     let folder = tempfile::tempdir().unwrap();
@@ -19,15 +24,68 @@ fn flag_over_environment_over_file_over_default() {
         .unwrap();
     let options = Options { config: Some(file), ..Options::default() };
     let from_file = settle(options.clone(), &[]).unwrap();
-    assert_eq!((from_file.bind.port(), from_file.data.as_path()), (1, Path::new("/file")));
+    assert_eq!((port(&from_file), from_file.data.as_path()), (1, Path::new("/file")));
     assert_eq!(from_file.durability, Durability::Relaxed);
     let from_environment = settle(options.clone(), &[("RECOUNT_BIND", "127.0.0.1:2")]).unwrap();
-    assert_eq!(from_environment.bind.port(), 2);
+    assert_eq!(port(&from_environment), 2);
     let options = Options { bind: Some("localhost:3".into()), ..options };
-    assert_eq!(settle(options, &[("RECOUNT_BIND", "127.0.0.1:2")]).unwrap().bind.port(), 3);
+    assert_eq!(port(&settle(options, &[("RECOUNT_BIND", "127.0.0.1:2")]).unwrap()), 3);
     let by_default = settle(Options::default(), &[("HOME", "/h")]).unwrap();
-    assert_eq!(by_default.bind.to_string(), "127.0.0.1:8765");
+    assert_eq!(by_default.bind.address.unwrap().to_string(), "127.0.0.1:8765");
     assert_eq!(by_default.data, Path::new("/h/.local/share/recount"));
+}
+
+#[test]
+fn a_server_binds_an_address_or_a_socket_or_both() {
+    let bind = |text: &str| {
+        let options = Options { bind: Some(text.to_owned()), ..Options::default() };
+        settle(options, &[("HOME", "/h")]).map(|config| (config.bind, config.runs.workspaces.len()))
+    };
+    let address = Some("127.0.0.1:1".parse().unwrap());
+    let socket = Some(PathBuf::from("/run/r.sock"));
+    let expected = |address, socket: &Option<PathBuf>| (Bind { address, socket: socket.clone() }, 1);
+    assert_eq!(bind("unix:/run/r.sock"), Ok(expected(None, &socket)));
+    assert_eq!(bind("127.0.0.1:1, unix:/run/r.sock"), Ok(expected(address, &socket)));
+    assert_eq!(bind("unix:/run/r.sock,localhost:1"), Ok(expected(address, &socket)));
+    assert_eq!(bind("unix:/run/r.sock,0.0.0.0:1").unwrap().1, 0, "no usual workspace");
+    let long = format!("unix:/{}", "x".repeat(200));
+    for (bad, words) in [
+        ("127.0.0.1:1,127.0.0.1:2", "one address and one socket at most"),
+        ("unix:/a,unix:/b", "one address and one socket at most"),
+        ("unix:a", "absolute path"),
+        ("unix:/", "absolute path"),
+        ("unix:/a:/b", "without a colon"),
+        ("/run/r.sock", "unix:/run/recount/recount.sock"),
+        (&long, "bytes after unix:"),
+    ] {
+        let why = bind(bad).unwrap_err();
+        assert!(why.contains("for bind") && why.contains(words), "{why}");
+    }
+}
+
+#[test]
+fn users_of_the_socket_are_checked_and_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    let settle_text = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        settle(Options { config: Some(file.clone()), data: Some("/d".into()), ..Options::default() }, &[])
+    };
+    let ada = "[access.unix_users.ada]\nscopes=['read', 'approve']\n";
+    let config =
+        settle_text(&format!("{ada}[access.unix_users.1001]\nscopes=['run']\ntenant='acme'\n")).unwrap();
+    let setting = config.settings.iter().find(|setting| setting.key == "access.unix_users").unwrap();
+    assert_eq!(setting.value, "1001 (run of acme), ada (read approve of default)");
+    for (wrong, words) in [
+        (format!("{ada}scope=['run']\n"), "did you mean `scopes`"),
+        ("[access.unix_users.ada]\nscopes=[]\n".to_owned(), "ada.scopes is empty"),
+        ("[access.unix_users.ada]\nscopes=['write']\n".to_owned(), "unix_users.ada"),
+        (format!("{ada}tenant='A/B'\n"), "ada.tenant"),
+        (format!("[access]\nrequire_token=true\n{ada}"), "has no effect"),
+    ] {
+        let why = settle_text(&wrong).unwrap_err();
+        assert!(why.contains(words), "{why}");
+    }
 }
 
 #[test]
@@ -53,7 +111,7 @@ fn every_setting_has_its_source() {
     for row in table::rows() {
         assert_eq!(config.settings.iter().filter(|setting| setting.key == row.key).count(), 1, "{}", row.key);
     }
-    assert_eq!(config.settings.len(), table::rows().len() + 10, "settings that only the file has");
+    assert_eq!(config.settings.len(), table::rows().len() + 11, "settings that only the file has");
 }
 
 #[test]
@@ -207,7 +265,7 @@ fn values(config: Option<&Path>, environment: &[(&str, &str)]) -> Vec<String> {
         |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     let (file, path) = file::read(config, &lookup).unwrap();
     let mut lookup = Lookup::new(&lookup, path, file.values);
-    let place = DefaultContext { data: "/d".to_owned(), has_home: false };
+    let place = DefaultContext { data: "/d".to_owned(), has_home: false, passed: Bind::default() };
     Values::read(&mut lookup, &Options::default(), &place).unwrap().debug_texts()
 }
 
@@ -234,7 +292,7 @@ fn the_example_of_the_page_sets_every_setting() {
         let by_variable = values(None, &[(&variable(row.key), &setting.value)]);
         assert_eq!(by_variable[place], from_file[place], "{}", row.key);
     }
-    assert_eq!((config.bind.port(), config.data.as_path()), (9000, Path::new("/var/lib/recount")));
+    assert_eq!((port(&config), config.data.as_path()), (9000, Path::new("/var/lib/recount")));
     let days = |days: u64| Duration::from_secs(days * 86_400);
     let retention = Policy { max_age: Some(days(30)), max_events: Some(5_000_000), max_bytes: Some(5 << 30) };
     assert_eq!((config.durability, config.retention), (Durability::Relaxed, retention));
@@ -245,6 +303,7 @@ fn the_example_of_the_page_sets_every_setting() {
         require_token: true,
         allowed_origins: vec!["https://app.example".into()],
         requests_per_second: Some(200),
+        ..Access::default()
     };
     assert_eq!(config.access, access);
     let redaction = Redaction {

@@ -10,4 +10,6 @@ mod hooks;
 mod http;
 mod operations;
 mod test_context;
+#[cfg(target_os = "linux")]
+mod unix_socket;
 mod wire;

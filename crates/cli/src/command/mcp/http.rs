@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
-use recount_client::{ClientError, moment};
+use recount_client::{ClientError, moment, request_url};
 use recount_record::mcp::McpSide;
 use recount_transport::mcp_header;
 use recount_transport::sse::Decoder;
@@ -68,7 +68,7 @@ enum PostOutcome {
 impl<'q> HttpServer<'q> {
     /// `token` is shown to the server as a bearer token.
     pub(super) fn new(address: &str, token: Option<&str>, queue: &'q McpQueue) -> Result<Self, Failure> {
-        let parsed = Url::parse(address).ok().filter(|url| {
+        let parsed = Url::parse(&request_url(address)).ok().filter(|url| {
             matches!(url.scheme(), "http" | "https")
                 && url.has_host()
                 && url.username().is_empty()
@@ -79,8 +79,8 @@ impl<'q> HttpServer<'q> {
             let such = "use a URL such as https://mcp.example.com/mcp, without a password";
             Failure::Usage(format!("the argument is not the URL of an MCP server; {such}"))
         })?;
-        let http = recount_client::connections(url.as_str())
-            .map_err(|why: ClientError| Failure::Own(why.to_string()))?;
+        let http =
+            recount_client::connections(address).map_err(|why: ClientError| Failure::Own(why.to_string()))?;
         let mut headers = HeaderMap::new();
         if let Some(token) = token {
             let value = recount_client::bearer(token).map_err(|why| Failure::Usage(why.to_string()))?;

@@ -92,7 +92,7 @@ fn altered(token: &str) -> String {
 async fn every_route_checks_scope_and_origin() {
     let data = tempfile::tempdir().unwrap();
     let access =
-        Access { require_token: true, allowed_origins: vec![ALLOWED.to_owned()], requests_per_second: None };
+        Access { require_token: true, allowed_origins: vec![ALLOWED.to_owned()], ..Access::default() };
     // The first token is created while none is required.
     let open = at_home_with(data.path(), Access::default()).await;
     let admin =
