@@ -31,6 +31,7 @@ mod logging;
 mod metrics;
 pub mod migrate;
 mod peer;
+mod plain_page;
 mod redaction;
 mod refusing;
 mod removals;
