@@ -18,11 +18,11 @@ use recount_event::Code;
 use recount_face_aep::Refusal;
 use recount_world::World;
 
-pub(crate) use self::active_tokens::ActiveTokens;
+pub(crate) use self::active_tokens::{ActiveTokens, NewToken};
 pub use self::offline_tokens::OfflineTokens;
 use self::secret::Secret;
 pub(crate) use self::tickets::{TicketCaller, Tickets, without_ticket};
-pub(crate) use self::token::{created, new_token, public_token};
+pub(crate) use self::token::{created, new_token, public_token, scope};
 use crate::config::Aap;
 pub use crate::config::Access;
 use crate::tenant_folder::TENANT_DEFAULT;

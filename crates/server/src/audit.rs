@@ -50,6 +50,8 @@ pub(crate) enum AuditKind {
     ReplyReceived,
     /// A decision link answered a prompt.
     DecisionLinkUsed,
+    /// A person got a token by signing in.
+    SignedIn,
 }
 
 impl AuditKind {
@@ -65,6 +67,7 @@ impl AuditKind {
             AuditKind::Removed => "ext.recount.removed",
             AuditKind::ReplyReceived => "ext.recount.reply_received",
             AuditKind::DecisionLinkUsed => "ext.recount.decision_link_used",
+            AuditKind::SignedIn => "ext.recount.signed_in",
         }
     }
 }

@@ -89,7 +89,7 @@ fn limits_of(places_max: usize) -> ShareLimits {
 }
 
 /// The network of an address: the owner of one IPv6 address usually has all of its network.
-fn network_of(address: IpAddr) -> IpAddr {
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

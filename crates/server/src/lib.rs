@@ -39,6 +39,7 @@ mod running;
 pub mod salvage;
 mod seal;
 mod settings;
+mod sign_in;
 mod signing_keys;
 mod standby;
 mod start;

@@ -15,6 +15,7 @@ use recount_api::spelling;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 
 use super::agents::{AGENT_KEYS, AgentSection};
+use super::sign_in::{SIGN_IN_KEYS, SignInSection};
 use super::table::{Row, SettingKind, rows};
 use super::user_folder;
 use super::webhooks::{WEBHOOK_KEYS, WebhookSection};
@@ -34,11 +35,12 @@ pub(super) struct File {
     pub(super) web_search: Option<SearchSettings>,
     pub(super) agents: Option<BTreeMap<String, AgentSection>>,
     pub(super) webhooks: BTreeMap<String, WebhookSection>,
+    pub(super) sign_in: Option<SignInSection>,
 }
 
 /// Keys of structures, which are not in the table.
-const STRUCTURES: [&str; 8] =
-    ["agents", "models", "environment", "mcp", "hooks", "hosts", "search", "webhooks"];
+const STRUCTURES: [&str; 9] =
+    ["agents", "models", "environment", "mcp", "hooks", "hosts", "search", "webhooks", "sign_in"];
 
 /// Keys below `[models]`: `docs/models.md`.
 const MODEL_KEYS: [&str; 22] = [
@@ -155,7 +157,8 @@ fn nearest(key: &str) -> Option<&'static str> {
             .chain(HOOK_KEYS)
             .chain(SEARCH_KEYS)
             .chain(AGENT_KEYS)
-            .chain(WEBHOOK_KEYS),
+            .chain(WEBHOOK_KEYS)
+            .chain(SIGN_IN_KEYS),
     )
 }
 
@@ -187,7 +190,7 @@ impl<'a> Section<'a> {
     fn unknown(&self, key: &str) -> String {
         let mut known: Vec<&str> = self.settings().map(|(name, _)| name).chain(self.sections()).collect();
         match self.name {
-            "" => known.extend(["agents", "hooks", "mcp", "webhooks"]),
+            "" => known.extend(["agents", "hooks", "mcp", "webhooks", "sign_in"]),
             "sandbox" => known.push("environment"),
             "web" => known.extend(["hosts", "search"]),
             _ => {}
@@ -219,6 +222,7 @@ impl<'de> Visitor<'de> for Section<'_> {
                 ("", "hooks") => self.file.hooks = map.next_value()?,
                 ("", "mcp") => self.file.mcp = map.next_value()?,
                 ("", "models") => self.file.models = map.next_value()?,
+                ("", "sign_in") => self.file.sign_in = Some(map.next_value()?),
                 ("", "webhooks") => self.file.webhooks = map.next_value()?,
                 ("web", "hosts") => self.file.web_hosts = map.next_value()?,
                 ("web", "search") => self.file.web_search = Some(map.next_value()?),

@@ -53,7 +53,7 @@ fn every_setting_has_its_source() {
     for row in table::rows() {
         assert_eq!(config.settings.iter().filter(|setting| setting.key == row.key).count(), 1, "{}", row.key);
     }
-    assert_eq!(config.settings.len(), table::rows().len() + 10, "settings that only the file has");
+    assert_eq!(config.settings.len(), table::rows().len() + 11, "settings that only the file has");
 }
 
 #[test]
