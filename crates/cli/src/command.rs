@@ -32,6 +32,7 @@ mod import;
 mod invocation;
 mod keys;
 mod lineage;
+mod login;
 mod ls;
 mod man;
 mod mcp;
@@ -53,6 +54,7 @@ mod schema;
 mod serve;
 mod session;
 mod show;
+mod stored_login;
 mod tail;
 mod today;
 mod token;
@@ -132,6 +134,8 @@ verbs! {
     Health(health::HealthCheck),
     Nodes(nodes::Nodes),
     Token(token::Tokens),
+    Login(login::Login),
+    Logout(login::Logout),
     Cancel(cancel::Cancel),
     Prune(prune::Prune),
     Pin(pin::Pin),

@@ -55,17 +55,18 @@ pub fn small_file(path: &Path) -> Result<String, String> {
 
 /// Whether two addresses lead to one host and port.
 fn is_same_server(one: &str, other: &str) -> bool {
-    let place = |address: &str| {
-        let (scheme, rest) = address.split_once("://")?;
-        let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
-        // What stands before an @ is no part of the place.
-        let host = host.rsplit('@').next().unwrap_or_default().to_owned();
-        let scheme = scheme.to_ascii_lowercase();
-        let usual = if scheme == "https" { ":443" } else { ":80" };
-        let host = host.strip_suffix(usual).map_or(host.clone(), str::to_owned);
-        Some((scheme, host))
-    };
-    place(one).is_some() && place(one) == place(other)
+    server_of(one).is_some() && server_of(one) == server_of(other)
+}
+
+/// The scheme, host and port of an address, in one form for each server.
+pub fn server_of(address: &str) -> Option<String> {
+    let (scheme, rest) = address.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    // What comes before an @ is no part of the host.
+    let host = host.rsplit('@').next().unwrap_or_default();
+    let scheme = scheme.to_ascii_lowercase();
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    Some(format!("{scheme}://{}", host.strip_suffix(usual).unwrap_or(host)))
 }
 
 #[cfg(test)]

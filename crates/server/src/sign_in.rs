@@ -10,6 +10,8 @@ mod jwt;
 mod one_time;
 mod provider;
 mod service;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -43,7 +43,7 @@ impl AgentOptions {
 }
 
 fn serve_agent(options: Options, invocation: &Invocation) -> Result<(), Failure> {
-    let token = invocation.token.as_deref().filter(|token| !token.is_empty());
+    let token = invocation.token_of_server();
     let base = format!("{}/aap", invocation.url.trim_end_matches('/'));
     let clients = (invocation.client()?, AapClient::new(&base, token)?);
     let log = |words: &str| note(&clean::line(words));
