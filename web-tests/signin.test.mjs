@@ -1,16 +1,20 @@
 // People sign in with a real OpenID provider: the console in a browser.
 
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 
 import { violations } from './axe.mjs';
 import { launch, openPage } from './browser.mjs';
 import { atEnd } from './ending.mjs';
 import { freePort, signInAtProvider, startProvider } from './provider.mjs';
-import { newServer } from './server.mjs';
+import { BINARY, newServer, plainEnvironment } from './server.mjs';
 import { createRun } from './story.mjs';
 
 const TEST = { timeout: 180_000 };
@@ -152,6 +156,64 @@ test('a sign-in that another browser began is refused', TEST, async (t) => {
   await victim.goto(arrival);
   await victim.locator('#entry-why', { hasText: 'belongs to another browser' }).waitFor();
   assert.equal(await victim.evaluate(() => location.hash), '', 'the code is not kept in the history');
+});
+
+/// Runs the command line as a person without a token. `lines` are those for people, as they come.
+function recount(folder, words) {
+  const child = spawn(BINARY, words, { stdio: ['ignore', 'pipe', 'pipe'], env: plainEnvironment(folder) });
+  const exited = once(child, 'exit').then(([code]) => code);
+  return { exited, printed: text(child.stdout), lines: createInterface({ input: child.stderr }) };
+}
+
+test('recount login is confirmed in a browser, and logout revokes the token', TEST, async (t) => {
+  const { server } = await startSignIn(t, { secret: SECRET });
+  const folder = await mkdtemp(join(tmpdir(), 'recount-login-'));
+  atEnd(t, () => rm(folder, { recursive: true, force: true }));
+  const run = async (...words) => {
+    const command = recount(folder, ['--url', server.origin, ...words]);
+    const lines = [];
+    command.lines.on('line', (line) => lines.push(line));
+    return { code: await command.exited, printed: await command.printed, words: lines.join('\n') };
+  };
+  assert.match((await run('ls')).words, /token_missing/);
+  const login = recount(folder, ['--url', server.origin, 'login', '--tenant', 'acme']);
+  const lines = [];
+  const address = new Promise((found) => {
+    login.lines.on('line', (line) => {
+      lines.push(line);
+      const complete = /http\S+user_code=\S+/.exec(line);
+      if (complete) found(complete[0]);
+    });
+  });
+  const page = await openPage(t, browser, server.origin, { statuses: [401] });
+  await page.route('https://fonts.googleapis.com/**', (route) => route.fulfill({ contentType: 'text/css', body: '' }));
+  await page.goto(await address);
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await signInAtProvider(page, 'boss');
+  await page.getByText('Sign-in Success').waitFor();
+  assert.equal(await login.exited, 0, lines.join('\n'));
+  assert.match(await login.printed, /^signed in to http:\S+ as boss@example\.org, tenant acme, until .* UTC\n$/);
+
+  const kept = join(folder, 'config', 'recount', 'logins.json');
+  assert.equal((await stat(kept)).mode & 0o777, 0o600);
+  const { token } = JSON.parse(await readFile(kept, 'utf8')).logins[server.origin];
+  assert.match(token, /^rct_/);
+  assert.ok(!lines.join('\n').includes('rct_') && !server.printed.join('\n').includes('rct_'), 'the token is shown nowhere');
+  assert.equal((await run('ls')).code, 0);
+  const [facts] = await audited(server, 'signed_in');
+  assert.equal(`${facts.name} ${facts.tenant} ${facts.client}`, 'boss@example.org acme device');
+
+  // A token that has expired is not sent, and the way out is named.
+  const logins = await readFile(kept, 'utf8');
+  await writeFile(kept, logins.replace(/"expires_at": "\d{4}/, '"expires_at": "2000'));
+  assert.match((await run('ls')).words, /expired at 2000-.*sign in again with recount login/s);
+  await writeFile(kept, logins);
+
+  assert.equal((await run('logout')).printed, `signed out of ${server.origin}\n`);
+  assert.match((await run('ls')).words, /token_missing/);
+  assert.match((await run('logout')).words, /you are not signed in/);
+  const revoked = await fetch(`${server.origin}/v1/runs`, { headers: { authorization: `Bearer ${token}` } });
+  assert.equal(revoked.status, 401);
 });
 
 test('a provider that is down is named, and the server serves everything else', TEST, async (t) => {

@@ -18,9 +18,7 @@ pub(super) fn token(
     if given.is_some() || file.is_some() || token.is_some() {
         return Ok(given);
     }
-    let Some(login) = stored_login::find(base) else { return Ok(None) };
-    login.check(base)?;
-    Ok(Some(login.token))
+    Ok(stored_login::find(base).and_then(|login| login.current_token(base).map(str::to_owned)))
 }
 
 /// The content of a small file, without the line end at its end.

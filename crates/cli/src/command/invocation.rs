@@ -67,16 +67,13 @@ impl Invocation {
     }
 
     pub(super) fn client(&self) -> Result<Client, Failure> {
-        if let Some(login) = &self.signed_in {
-            login.check(&self.url)?;
-        }
         Ok(Client::new(&self.url, self.token_of_server())?)
     }
 
     /// The token for the server at `--url`: the given one, or else that of a sign-in.
     pub(super) fn token_of_server(&self) -> Option<&str> {
-        let of_sign_in = self.signed_in.as_ref().map(|login| login.token.as_str());
-        self.token.as_deref().or(of_sign_in).filter(|token| !token.is_empty())
+        let of_sign_in = || self.signed_in.as_ref()?.current_token(&self.url);
+        self.token.as_deref().or_else(of_sign_in).filter(|token| !token.is_empty())
     }
 
     /// Runs work that calls the server.

@@ -29,18 +29,17 @@ pub(super) struct StoredLogin {
 }
 
 impl StoredLogin {
-    /// Refuses an expired one, before a server does so without a reason.
-    pub(super) fn check(&self, url: &str) -> Result<(), Failure> {
+    /// The token, unless it has expired, which is reported.
+    pub(super) fn current_token(&self, url: &str) -> Option<&str> {
         let now = i64::try_from(SystemClock.now_ms()).unwrap_or(i64::MAX);
         let expires = self.expires_at.as_ref().and_then(|at| Some((at, at.parse::<Timestamp>().ok()?)));
         match expires {
             Some((at, time)) if time.as_millisecond() <= now => {
                 let at = utc_time(at);
-                Err(Failure::Refused(format!(
-                    "the sign-in at {url} expired at {at}; sign in again with recount login"
-                )))
+                note(&format!("the sign-in at {url} expired at {at}; sign in again with recount login"));
+                None
             }
-            _ => Ok(()),
+            _ => Some(&self.token),
         }
     }
 }

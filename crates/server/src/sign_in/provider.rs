@@ -380,7 +380,7 @@ fn host_of(url: &str) -> &str {
     url.split('/').nth(2).unwrap_or(url)
 }
 
-pub(super) fn client(is_secure: bool) -> Result<reqwest::Client, String> {
+fn client(is_secure: bool) -> Result<reqwest::Client, String> {
     // The process chooses the TLS crypto provider once; an earlier choice is kept.
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut client = reqwest::Client::builder()

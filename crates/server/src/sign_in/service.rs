@@ -353,25 +353,34 @@ impl SignInService {
             .filter(|row| row.name == person.name && row.tenant == tenant && row.created_by == created_by);
         let own: Vec<TokenRow> = own.collect();
         let surplus = (own.len() + 1).saturating_sub(limits::SIGN_IN_TOKENS_MAX);
-        for row in expired.iter().chain(own.iter().take(surplus)) {
+        for row in &expired {
             self.gate.tokens.remove(row.id, None).await?;
+        }
+        for row in own.iter().take(surplus) {
+            self.revoke(row).await?;
         }
         Ok(())
     }
 
-    /// Revokes the token of a sign-in. Returns whether it is one.
+    /// Revokes the token of a sign-in. Returns its id, or `None` if it is another token.
     pub(super) async fn end(&self, row: &TokenRow) -> Result<Option<TokenId>, Refusal> {
         if !row.created_by.starts_with(CREATOR) {
             return Ok(None);
         }
+        self.revoke(row).await?;
+        Ok(Some(row.id))
+    }
+
+    async fn revoke(&self, row: &TokenRow) -> Result<(), Error> {
         self.gate.tokens.remove(row.id, None).await?;
-        tracing::info!(token = %row.id, by = row.name, "a person signed out");
+        tracing::info!(token = %row.id, by = row.name, "the token of a sign-in was revoked");
         if let Some(audit) = self.gate.tenants.audit() {
             let id = row.id.to_string();
-            let facts = json!({"token_id": id, "by": row.name, "caller_id": id});
-            audit.record(AuditKind::TokenRevoked, facts).await;
+            audit
+                .record(AuditKind::TokenRevoked, json!({"token_id": id, "by": row.name, "caller_id": id}))
+                .await;
         }
-        Ok(Some(row.id))
+        Ok(())
     }
 
     fn random(&self) -> String {
