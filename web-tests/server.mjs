@@ -47,7 +47,7 @@ export async function startClosedServer(t) {
   return server;
 }
 
-async function newServer(t, options = []) {
+export async function newServer(t, options = []) {
   const folder = await mkdtemp(join(tmpdir(), 'recount-web-'));
   const server = new Server(folder, options);
   atEnd(t, async () => {

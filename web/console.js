@@ -1,7 +1,7 @@
 // The console: a thin view on the native face. The address says what is shown; everything on the page comes from the
 // same streams that any other client reads. Here: the feed of all runs, and which run is chosen.
 
-import { token } from './entry.js';
+import { arrive, token } from './entry.js';
 import { ask, byId, setText, trouble, wellAgain } from './page.js';
 import { Prompts } from './prompts.js';
 import { Attention } from './src/attention.js';
@@ -271,5 +271,6 @@ function start() {
   });
 }
 
+await arrive();
 start();
 choose();

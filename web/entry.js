@@ -2,6 +2,7 @@
 // Knows nothing of runs, nor of what is asked.
 
 import { byId, setText } from './page.js';
+import * as signin from './src/signin.js';
 import { announce } from './src/voice.js';
 import { visible } from './visible.js';
 
@@ -11,21 +12,40 @@ const KEPT = 'recount.token';
 export const token = () => sessionStorage.getItem(KEPT);
 
 let comingIn = null;
+/// Why a sign-in with the provider failed.
+let fault = '';
+
+/// Finishes a sign-in with the provider, if the browser has just come back from it.
+export async function arrive() {
+  const { secret, why } = await signin.arrive();
+  if (secret) sessionStorage.setItem(KEPT, secret);
+  fault = why ?? '';
+}
+
+/// Ends the sign-in of this tab.
+export async function leave() {
+  await signin.signOut(token());
+  sessionStorage.removeItem(KEPT);
+}
 
 /// Shows the form and returns when the user has sent a token. The server judges it with the next request.
 export function comeIn(why) {
-  setText(byId('entry-why'), visible(why));
+  setText(byId('entry-why'), visible(why || fault));
   comingIn ??= new Promise((/** @type {(value?: unknown) => void} */ resolve) => {
     const form = byId('entry');
     const field = byId('entry-token');
-    form.hidden = false;
     document.querySelector('main').inert = true;
-    field.focus();
+    signin.offer().then((isOffered) => {
+      byId('entry-main').hidden = false;
+      (isOffered ? byId('entry-begin') : field).focus();
+    });
     form.addEventListener('submit', (submit) => {
       submit.preventDefault();
       sessionStorage.setItem(KEPT, field.value.trim());
+      signin.forget();
+      fault = '';
       field.value = '';
-      form.hidden = true;
+      byId('entry-main').hidden = true;
       document.querySelector('main').inert = false;
       byId('account').focus();
       announce('Token sent.');

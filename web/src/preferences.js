@@ -1,9 +1,12 @@
 // The dialog of settings: what this reader prefers, and what the server tells those who run it. Changes hold at once.
 
+import { leave } from '../entry.js';
 import { element } from '../page.js';
 import { dialog } from './dialogs.js';
 import { healthPart, tokensPart } from './server.js';
 import { SETTINGS, onSetting, setSetting, setting } from './settings.js';
+import { signedIn } from './signin.js';
+import { visible } from '../visible.js';
 
 function apply() {
   const { dataset } = document.documentElement;
@@ -39,5 +42,11 @@ export async function showSettings() {
     });
     return details;
   };
-  await dialog('Settings', [...fields, asked('Server', healthPart), asked('Tokens', tokensPart)], [['Close', '']]);
+  const name = signedIn();
+  const person = name ? [element('p', visible(`Signed in as ${name}.`))] : [];
+  const buttons = [...(name ? [['Sign out', 'out']] : []), ['Close', '']];
+  const chosen = await dialog('Settings', [...person, ...fields, asked('Server', healthPart), asked('Tokens', tokensPart)], buttons);
+  if (chosen !== 'out') return;
+  await leave();
+  location.reload();
 }

@@ -15,5 +15,6 @@ pub mod reply;
 pub mod request;
 pub mod routes;
 pub mod scope;
+pub mod sign_in;
 pub mod spelling;
 pub mod terms;

@@ -21,6 +21,7 @@ use crate::request::{
     ResolveApproval, ResumeRun, RetryRun, RetryRunFromTurn, SendMessage,
 };
 use crate::scope::Scope;
+use crate::sign_in::{DeviceSignIn, FinishDeviceSignIn, FinishSignIn, SignIn, SignInAbout};
 use crate::terms::ResponseKind::{Bytes, Document, EventStream, EventsPage, Over};
 use crate::terms::parameter::*;
 use crate::terms::{BYTES, LINES, NOTHING, bare, body, created, made, one, page, perhaps};
@@ -266,6 +267,16 @@ routes! {
         [] perhaps::<RequestDelivery>() => [one::<Delivery>("delivery")], [DeadLetterNotFound, StoreBusy];
     LookAtHealth = "GET" "/admin/doctor", [Admin], "Runs the doctor's checks on the running server.",
         [FULL] NOTHING => [one::<Checkup>("checkup")], [];
+    DescribeSignIn = "GET" "/sign-in/about", [], "Shows whether people can sign in, and where a browser begins.",
+        [] NOTHING => [one::<SignInAbout>("sign_in_about")], [];
+    FinishSignIn = "POST" "/sign-in/token", [], "Gives the console the token of a person who has signed in.",
+        [] body::<FinishSignIn>() => [one::<SignIn>("sign_in")], [LimitReached, SignInDenied, SignInInvalid];
+    StartDeviceSignIn = "POST" "/sign-in/device", [], "Starts a sign-in that a person confirms on another device.",
+        [] NOTHING => [made::<DeviceSignIn>("device_sign_in")], [SignInUnavailable];
+    FinishDeviceSignIn = "POST" "/sign-in/device/token", [], "Gives a client the token, once a person has confirmed the sign-in.",
+        [] body::<FinishDeviceSignIn>() => [one::<SignIn>("sign_in")], [LimitReached, SignInDenied, SignInInvalid, SignInUnavailable];
+    EndSignIn = "DELETE" "/sign-in/session", [Read, Run, Approve, Ingest, Admin], "Signs out: revokes the token of the request, if it is of a sign-in.",
+        [] NOTHING => [one::<Removed>("removed")], [SignInInvalid];
     IsAlive = "GET" "/healthz", [], "Checks that the process responds.",
         [] NOTHING => [bare::<Health>(200)], [];
     IsReady = "GET" "/readyz", [], "Checks that agents are attached, and that the store responds and has space for appends.",

@@ -187,7 +187,8 @@ impl<Name> Route<Name> {
     /// Whether `Idempotency-Key` applies: for calls with an effect that have no numbers of their own. Not for
     /// server routes, whose answers hold secrets that must not be stored.
     pub fn takes_key(&self) -> bool {
-        let of_the_face = !self.path.starts_with("/admin") && !self.path.ends_with("/tickets");
+        let is_of_server = self.path.starts_with("/admin") || self.path.starts_with("/sign-in");
+        let of_the_face = !is_of_server && !self.path.ends_with("/tickets");
         let numbered = self.path.ends_with("/events");
         let has_effect = matches!(self.body, Body::Json { .. } | Body::Bytes);
         self.method == "POST" && has_effect && of_the_face && !numbered

@@ -32,6 +32,7 @@ mod import;
 mod invocation;
 mod keys;
 mod lineage;
+mod login;
 mod ls;
 mod man;
 mod mcp;
@@ -53,6 +54,7 @@ mod schema;
 mod serve;
 mod session;
 mod show;
+mod stored_login;
 mod tail;
 mod today;
 mod token;
@@ -134,6 +136,8 @@ verbs! {
     Nodes(nodes::Nodes),
     Webhooks(webhooks::Webhooks),
     Token(token::Tokens),
+    Login(login::Login),
+    Logout(login::Logout),
     Cancel(cancel::Cancel),
     Prune(prune::Prune),
     Pin(pin::Pin),

@@ -410,6 +410,12 @@ pub(crate) const HOOK_ASK_SECONDS_MAX: u64 = 3600;
 /// How much longer than the server's wait the call of a permission request may take; then the agent asks itself.
 pub(crate) const HOOK_ASK_MARGIN: Duration = Duration::from_secs(5);
 
+/// Bytes of the file with sign-ins that are read; a larger one is refused.
+pub(crate) const LOGINS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The longest pause between two requests about a sign-in, also where the server requests a longer one.
+pub(crate) const LOGIN_POLL_MAX: Duration = Duration::from_secs(60);
+
 /// Bytes of an agent's configuration file that is changed; a larger one is refused.
 pub(crate) const SETTINGS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 

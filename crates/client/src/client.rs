@@ -5,6 +5,7 @@ mod artifacts;
 mod hooks;
 mod prompts;
 mod sessions;
+mod sign_in;
 
 use std::time::Duration;
 

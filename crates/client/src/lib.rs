@@ -20,7 +20,7 @@ pub use client::{
     ArtifactStream, Client, EventsPage, HookPost, Listing, bearer, connections, is_on_this_machine,
 };
 pub use error::ClientError;
-pub use recount_api::{admin, export, problem, prompt, query, reply, request, routes, scope};
+pub use recount_api::{admin, export, problem, prompt, query, reply, request, routes, scope, sign_in};
 // What programs that follow runs measure time with, and the clock that they write times from.
 pub use recount_world::{Clock, Kind, SystemClock, World, moment, thread};
 pub use socket_url::{is_socket, request_url, url_below};

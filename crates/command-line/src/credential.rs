@@ -55,22 +55,22 @@ pub fn small_file(path: &Path) -> Result<String, String> {
 
 /// Whether two addresses lead to one host and port, or to one socket.
 fn is_same_server(one: &str, other: &str) -> bool {
-    let place = |address: &str| {
-        // A path of the server follows the socket after a colon.
-        if let Some(socket) = address.strip_prefix("unix:") {
-            let file = socket.split(':').next().unwrap_or_default();
-            return Some(("unix".to_owned(), file.to_owned()));
-        }
-        let (scheme, rest) = address.split_once("://")?;
-        let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
-        // What stands before an @ is no part of the place.
-        let host = host.rsplit('@').next().unwrap_or_default().to_owned();
-        let scheme = scheme.to_ascii_lowercase();
-        let usual = if scheme == "https" { ":443" } else { ":80" };
-        let host = host.strip_suffix(usual).map_or(host.clone(), str::to_owned);
-        Some((scheme, host))
-    };
-    place(one).is_some() && place(one) == place(other)
+    server_of(one).is_some() && server_of(one) == server_of(other)
+}
+
+/// The scheme, host and port of an address, or its socket, in one form for each server.
+pub fn server_of(address: &str) -> Option<String> {
+    // A path of the server follows the socket after a colon.
+    if let Some(socket) = address.strip_prefix("unix:") {
+        return Some(format!("unix:{}", socket.split(':').next().unwrap_or_default()));
+    }
+    let (scheme, rest) = address.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    // What comes before an @ is no part of the host.
+    let host = host.rsplit('@').next().unwrap_or_default();
+    let scheme = scheme.to_ascii_lowercase();
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    Some(format!("{scheme}://{}", host.strip_suffix(usual).unwrap_or(host)))
 }
 
 #[cfg(test)]

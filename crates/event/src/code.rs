@@ -133,6 +133,9 @@ codes! {
     SessionErased = "session_erased", 410, final, "permanent", "The session was deleted with its runs.", "Create a new session; the id is never used again.";
     SessionNotFound = "session_not_found", 404, final, "permanent", "No session with this id exists.", "List sessions with GET /v1/sessions, or create one with POST /v1/sessions.";
     ShuttingDown = "shutting_down", 503, retry, "transient", "The server is shutting down and accepts no new work.", "Try again when it has restarted.";
+    SignInDenied = "sign_in_denied", 403, final, "permanent", "The provider signed the person in, and this server gives them no access; or the provider refused.", "Ask the operator for a grant in sign_in.grants; the detail has the reason.";
+    SignInInvalid = "sign_in_invalid", 400, final, "permanent", "The sign-in is unknown, has expired, was used before, or was started by another browser.", "Sign in again.";
+    SignInUnavailable = "sign_in_unavailable", 503, retry, "transient", "The sign-in provider cannot be reached or does not respond as it must.", "Try again after the time in Retry-After; the server's log has the cause.";
     StoreBusy = "store_busy", 503, retry, "transient", "More work waits for the disk than the limit allows.", "Try again after the time in Retry-After.";
     StoreCorrupt = "store_corrupt", 500, final, "permanent", "The bytes read from the store are not the bytes that were written.", "Run recount verify, and restore from a backup.";
     StoreFull = "store_full", 507, retry, "resource", "The disk is full; nothing was written, and reads still work.", "Free some space; the server recovers by itself.";

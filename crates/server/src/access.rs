@@ -19,12 +19,12 @@ use recount_event::Code;
 use recount_face_aep::Refusal;
 use recount_world::World;
 
-pub(crate) use self::active_tokens::ActiveTokens;
+pub(crate) use self::active_tokens::{ActiveTokens, NewToken};
 pub use self::offline_tokens::OfflineTokens;
 use self::secret::Secret;
 use self::socket_users::{IdentifiedUser, SocketUsers};
 pub(crate) use self::tickets::{TicketCaller, Tickets, without_ticket};
-pub(crate) use self::token::{created, new_token, public_token};
+pub(crate) use self::token::{created, new_token, public_token, scope};
 use crate::config::Aap;
 pub use crate::config::{Access, UnixUser};
 use crate::peer::{Peer, PeerId};

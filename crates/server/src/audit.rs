@@ -53,6 +53,8 @@ pub(crate) enum AuditKind {
     DecisionLinkUsed,
     /// A dead letter or a test message of a webhook was sent on request.
     WebhookDelivery,
+    /// A person got a token by signing in.
+    SignedIn,
 }
 
 impl AuditKind {
@@ -69,6 +71,7 @@ impl AuditKind {
             AuditKind::ReplyReceived => "ext.recount.reply_received",
             AuditKind::DecisionLinkUsed => "ext.recount.decision_link_used",
             AuditKind::WebhookDelivery => "ext.recount.webhook_delivery_requested",
+            AuditKind::SignedIn => "ext.recount.signed_in",
         }
     }
 }

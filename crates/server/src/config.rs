@@ -14,11 +14,13 @@ mod options;
 mod otel;
 mod rooms;
 mod runs;
+mod sign_in;
 mod table;
 mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use recount_agent::web::WebSettings;
@@ -37,6 +39,10 @@ pub(crate) use self::otel::TraceExport;
 pub(crate) use self::rooms::{RoomAccess, Rooms};
 pub use self::runs::Runs;
 use self::runs::{ExternalSettings, Folders};
+#[cfg(test)]
+pub(crate) use self::sign_in::Grant;
+use self::sign_in::SignInPlace;
+pub(crate) use self::sign_in::{GrantedTo, SignInSettings, is_secure_url};
 use self::table::{DefaultContext, Values};
 #[cfg(test)]
 pub(crate) use self::webhooks::WebhookSecret;
@@ -69,6 +75,8 @@ pub struct Config {
     pub public_url: Option<String>,
     /// Where events are sent.
     pub webhooks: Webhooks,
+    /// How people sign in; `None`: by tokens only.
+    pub(crate) sign_in: Option<Arc<SignInSettings>>,
     /// Whether events are kept in memory only. Not for operators: measures the cost of the disk.
     pub in_memory: bool,
     pub durability: Durability,
@@ -140,6 +148,13 @@ impl Config {
         let agents = agents::settle(&mut lookup, file.agents, &runs, folders.home.as_deref())?;
         let unix_users = access::settle_users(&mut lookup, file.unix_users, values.require_token)?;
         let webhooks = webhooks::settle(&mut lookup, file.webhooks, values.public_url.is_some())?;
+        let bind = values.bind.replaced_by(&place.passed);
+        let sign_in_place = SignInPlace {
+            public_url: values.public_url.as_deref(),
+            is_local: bind.is_local(),
+            require_token: values.require_token,
+        };
+        let sign_in = sign_in::settle(&mut lookup, file.sign_in, &sign_in_place)?;
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage(
                 "cannot determine the data folder, because HOME is not set; use --data FOLDER",
@@ -148,7 +163,7 @@ impl Config {
         check_database(values.store.as_ref(), &options)?;
         let otel = otel::settle(&values);
         Ok(Config {
-            bind: values.bind.replaced_by(&place.passed),
+            bind,
             #[cfg(unix)]
             passed: options.passed,
             data: values.data,
@@ -157,6 +172,7 @@ impl Config {
             tls: tls_files(values.tls_cert, values.tls_key)?,
             public_url: values.public_url,
             webhooks,
+            sign_in,
             in_memory: options.in_memory,
             durability: values.durability,
             accept_loss_after: options.accept_loss_after,

@@ -90,7 +90,7 @@ fn limits_of(places_max: usize) -> ShareLimits {
 }
 
 /// The network of an address: the owner of one IPv6 address usually has all of its network. A user stays as it is.
-fn network_of(peer: PeerId) -> PeerId {
+pub(crate) fn network_of(peer: PeerId) -> PeerId {
     let PeerId::Address(address) = peer else { return peer };
     PeerId::Address(match address.to_canonical() {
         IpAddr::V6(address) => {

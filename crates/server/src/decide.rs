@@ -28,9 +28,9 @@ use self::page::PageContext;
 pub(crate) use self::page::utc_time;
 use crate::audit::AuditKind;
 use crate::config::Webhooks;
-use crate::limits;
 use crate::peer::Peer;
 use crate::tenants::Tenants;
+use crate::{limits, plain_page};
 
 /// Whether a path is that of a link, which needs neither a token nor a known origin: the link is what is checked.
 pub(crate) fn is_link(path: &str) -> bool {
@@ -146,7 +146,7 @@ impl Closed {
 
     fn response(&self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        page::response(status, page::closed(self.heading, &self.texts))
+        plain_page::response(status, page::closed(self.heading, &self.texts))
     }
 }
 
@@ -168,7 +168,7 @@ async fn show(
         Err(closed) => Err(closed),
     };
     match found {
-        Ok(page) => page::response(StatusCode::OK, page),
+        Ok(page) => plain_page::response(StatusCode::OK, page),
         Err(closed) => {
             // A preview of a link that was used is nothing to record.
             if closed.code == "decision_link_invalid" {
@@ -193,7 +193,7 @@ async fn decide(
         Ok(row) => {
             let mut closed = Closed::settled(&row);
             closed.heading = "Your answer is recorded";
-            page::response(StatusCode::OK, page::closed(closed.heading, &closed.texts))
+            plain_page::response(StatusCode::OK, page::closed(closed.heading, &closed.texts))
         }
         Err(closed) => {
             decisions.refused(&closed, peer);

@@ -17,7 +17,7 @@ use recount_face_aep::Refusal;
 
 use crate::access::{Gate, without_ticket};
 use crate::peer::{ArrivedAt, Encrypted, Peer};
-use crate::{audit, decide, limits, web};
+use crate::{audit, decide, limits, sign_in, web};
 
 /// Refuses requests that are not allowed, and identifies the client of the others.
 pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
@@ -119,7 +119,7 @@ fn preflight(requested: &HeaderMap) -> Response {
 /// Identifies the client and adds it to the request. Public paths need no client.
 fn admit(gate: &Gate, request: &mut Request) -> Result<(), Refusal> {
     let path = request.uri().path();
-    if web::is_open(path) || path == recount_face_aaep::MANIFEST {
+    if web::is_open(path) || sign_in::is_page(path) || path == recount_face_aaep::MANIFEST {
         return Ok(());
     }
     let peer = request.extensions().get::<Peer>();

@@ -33,6 +33,7 @@ pub mod migrate;
 #[cfg(unix)]
 mod passed_sockets;
 mod peer;
+mod plain_page;
 mod redaction;
 mod refusing;
 mod removals;
@@ -40,6 +41,7 @@ mod running;
 pub mod salvage;
 mod seal;
 mod settings;
+mod sign_in;
 mod signing_keys;
 mod standby;
 mod start;

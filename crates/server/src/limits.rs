@@ -315,3 +315,88 @@ pub const DECISION_TEXT_CHARS_MAX: usize = 4_000;
 
 /// Bytes of a preview that the page of a decision shows; a larger one cannot be approved there.
 pub const DECISION_PREVIEW_BYTES_MAX: u64 = 1 << 20;
+
+/// Grants of sign-in that can be configured; more are refused as configuration.
+pub const SIGN_IN_GRANTS_MAX: usize = 1_000;
+
+/// Characters of a text in the settings of sign-in, such as the name of a group; a longer one is refused as configuration.
+pub const SIGN_IN_TEXT_CHARS_MAX: usize = 300;
+
+/// How long a person stays signed in, by default; then their token expires.
+pub const SIGN_IN_SESSION_DEFAULT: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// The shortest time that a person stays signed in; a shorter one is refused as configuration.
+pub const SIGN_IN_SESSION_MIN: Duration = Duration::from_secs(5 * 60);
+
+/// The longest time that a person stays signed in; a longer one is refused as configuration.
+pub const SIGN_IN_SESSION_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Tokens that a person has from sign-ins in one tenant; the oldest is revoked for one more.
+pub const SIGN_IN_TOKENS_MAX: usize = 32;
+
+/// How long a person may take to sign in with a browser; then they start again.
+pub const SIGN_IN_BROWSER_LIFE: Duration = Duration::from_secs(10 * 60);
+
+/// Sign-ins of browsers that came back from the provider within [`SIGN_IN_BROWSER_LIFE`]; one more is refused with
+/// `rate_limited`.
+pub const SIGN_IN_BROWSERS_MAX: usize = 10_000;
+
+/// How many of these one peer may have; one more is refused with `rate_limited`. A proxy in front is one peer.
+pub const SIGN_IN_BROWSERS_OF_PEER_MAX: usize = 2_000;
+
+/// How long the console may take to fetch the token of a sign-in; then the person signs in again.
+pub const SIGN_IN_CODE_LIFE: Duration = Duration::from_secs(60);
+
+/// The same where the person has to choose a tenant.
+pub const SIGN_IN_CHOICE_LIFE: Duration = Duration::from_secs(5 * 60);
+
+/// Device flows in progress; one more is refused with `rate_limited`.
+pub const SIGN_IN_DEVICES_MAX: usize = 1_000;
+
+/// How many of these one peer may have; one more is refused with `rate_limited`. A proxy in front is one peer.
+pub const SIGN_IN_DEVICES_OF_PEER_MAX: usize = 200;
+
+/// The longest life of a device flow, also where the provider allows a longer one.
+pub const SIGN_IN_DEVICE_LIFE_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// The pause between two requests about a device flow, if the provider names none.
+pub const SIGN_IN_DEVICE_EVERY: Duration = Duration::from_secs(5);
+
+/// The longest such pause, also where the provider requests a longer one.
+pub const SIGN_IN_DEVICE_EVERY_MAX: Duration = Duration::from_secs(60);
+
+/// Requests to the provider at a time; a sign-in that needs one more is refused with `rate_limited`.
+pub const SIGN_IN_REQUESTS_MAX: usize = 32;
+
+/// `Retry-After` of refused sign-ins.
+pub const SIGN_IN_RETRY: Duration = Duration::from_secs(5);
+
+/// How long a request to the provider may take; then the sign-in fails.
+pub const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of a response of the provider; a larger one fails the sign-in.
+pub const SIGN_IN_RESPONSE_BYTES_MAX: usize = 512 << 10;
+
+/// Bytes of an ID token; a longer one is refused.
+pub const SIGN_IN_ID_TOKEN_BYTES_MAX: usize = 128 << 10;
+
+/// Bytes of a code or an address in a response of the provider; a longer one fails the sign-in.
+pub const SIGN_IN_FIELD_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of the code that a browser brings from the provider; a longer one is refused.
+pub const SIGN_IN_CODE_BYTES_MAX: usize = 8 << 10;
+
+/// Keys of the provider that are read; further ones are ignored.
+pub const SIGN_IN_KEYS_MAX: usize = 100;
+
+/// How long endpoints and keys of the provider are used before they are fetched again.
+pub const SIGN_IN_DISCOVERY_LIFE: Duration = Duration::from_secs(60 * 60);
+
+/// How long after a failed request the next sign-in fails without a new one.
+pub const SIGN_IN_FAULT_LIFE: Duration = Duration::from_secs(5);
+
+/// How often the keys of the provider are fetched for ID tokens with an unknown key.
+pub const SIGN_IN_KEYS_EVERY: Duration = Duration::from_secs(10);
+
+/// How far the clocks of this server and of the provider may differ.
+pub const SIGN_IN_CLOCK_LEEWAY: Duration = Duration::from_secs(60);

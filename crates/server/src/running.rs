@@ -24,13 +24,14 @@ use crate::access::{Access, ActiveTokens, Gate};
 use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::boxed;
-use crate::config::{Aaep, Aap, Config, RoomAccess, Webhooks};
+use crate::config::{Aaep, Aap, Config, RoomAccess, SignInSettings, Webhooks};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
 use crate::decide::{DecisionLinks, Decisions};
 use crate::encryption::Encryption;
 use crate::forwarding::{ForwardAcceptor, NodeKey};
 use crate::metrics::{Requests, Sources};
+use crate::sign_in::SignInService;
 use crate::stores::Stores;
 use crate::tenants::Tenants;
 use crate::tls::ServerTls;
@@ -40,7 +41,7 @@ use crate::webhooks::WebhookService;
 use crate::webhooks::requests::{self, WebhookRequests};
 use crate::{
     Files, StartError, applications, audit, backup, contract, decide, doctor, guard, health, limits, listen,
-    listeners, metrics, removals, signing_keys, tokens, web,
+    listeners, metrics, removals, sign_in, signing_keys, tokens, web,
 };
 
 /// The settings of access and of the faces.
@@ -55,6 +56,8 @@ pub(crate) struct ServerSettings {
     /// Where events are sent, and the URL of links in messages.
     pub(crate) webhooks: Webhooks,
     pub(crate) public_url: Option<String>,
+    /// How people sign in, if they can.
+    pub(crate) sign_in: Option<Arc<SignInSettings>>,
     /// Each configured value with its source, for the audit trail.
     pub(crate) settings: serde_json::Value,
 }
@@ -262,11 +265,12 @@ impl Running {
             );
             tenants.record_dropped_ends().await;
         }
-        let ServerSettings { access, aap, aaep, profiles, tls, webhooks, public_url, settings: _ } = entry;
+        let ServerSettings { access, aap, aaep, profiles, tls, webhooks, public_url, sign_in, settings: _ } =
+            entry;
         let gate = Gate::new(bound_address, access, aap, tenants, tokens, &world);
         let is_in_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
         create_tenants_of_users(&gate).await?;
-        if bound_address.is_some() && !is_near && gate.tokens.is_empty() {
+        if bound_address.is_some() && !is_near && gate.tokens.is_empty() && sign_in.is_none() {
             let place = if is_in_database { "--store URL" } else { "--data FOLDER" };
             return Err(StartError::usage(format!(
                 "{address} is not a loopback address and no token exists; create a token with `recount token \
@@ -291,7 +295,10 @@ impl Running {
         };
         let tenants = gate.tenants.clone();
         let decisions = links.map(|links| Decisions { links, webhooks, tenants });
-        let router = router(sources, stores, &gate, aaep.rooms.access, decisions);
+        let sign_in = sign_in
+            .zip(key.as_ref())
+            .map(|(settings, key)| Arc::new(SignInService::new(settings, gate.clone(), key, world.clone())));
+        let router = router(sources, stores, &gate, aaep.rooms.access, decisions, sign_in);
         let forwards = key.filter(|_| is_in_database).map(|key| {
             let (key, entropy) = (NodeKey::derive(&key), world.entropy.clone());
             Arc::new(ForwardAcceptor { key, entropy, allows_anonymous: gate.allows_anonymous() })
@@ -396,6 +403,7 @@ fn router(
     gate: &Gate,
     rooms: RoomAccess,
     decisions: Option<Decisions>,
+    sign_in: Option<Arc<SignInService>>,
 ) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let refusal_state = (gate.aap.clone(), engine.write().redactor().clone());
@@ -409,7 +417,8 @@ fn router(
         .nest(audit::PREFIX, native)
         .merge(web::router())
         .merge(decide::router(decisions))
-        .merge(server_router(&sources, stores.as_ref(), gate));
+        .merge(sign_in::pages(sign_in.clone()))
+        .merge(server_router(&sources, stores.as_ref(), gate, sign_in.as_ref()));
     let router = applications::mount(router, &gate.aap, sources.turns.clone())
         .merge(recount_face_aaep::router(sources.listeners.clone()))
         .merge(recount_face_hooks::router(recount_face_hooks::FaceState::default()))
@@ -426,13 +435,18 @@ fn router(
 }
 
 /// The router of [`SERVER_ROUTES`].
-fn server_router(sources: &Sources, stores: Option<&Stores>, gate: &Gate) -> Router {
+fn server_router(
+    sources: &Sources,
+    stores: Option<&Stores>,
+    gate: &Gate,
+    sign_in: Option<&Arc<SignInService>>,
+) -> Router {
     let mut router = Router::new();
     for route in SERVER_ROUTES {
         let method = Method::from_bytes(route.method.as_bytes()).ok();
         let filter =
             method.and_then(|method| MethodFilter::try_from(method).ok()).unwrap_or(MethodFilter::GET);
-        if let Some(answers) = server_route(route.name, filter, sources, stores, gate) {
+        if let Some(answers) = server_route(route.name, filter, sources, stores, gate, sign_in) {
             let answers = match (route.name, route.scopes) {
                 // Monitoring may add query parameters that a proxy or a cache needs.
                 (_, []) | (ServerRouteName::Measure, _) => answers,
@@ -451,6 +465,7 @@ fn server_route(
     sources: &Sources,
     stores: Option<&Stores>,
     gate: &Gate,
+    sign_in: Option<&Arc<SignInService>>,
 ) -> Option<MethodRouter> {
     let tenants = || gate.tenants.clone();
     let webhooks = || WebhookRequests::new(&sources.webhooks, gate);
@@ -480,6 +495,13 @@ fn server_route(
             let server = doctor::Server { sources: sources.clone(), stores: stores?.clone() };
             for_default_admin(on(filter, doctor::checkup).with_state(server))
         }
+        ServerRouteName::DescribeSignIn => on(filter, sign_in::about).with_state(sign_in.cloned()),
+        ServerRouteName::FinishSignIn => on(filter, sign_in::finish).with_state(sign_in.cloned()?),
+        ServerRouteName::StartDeviceSignIn => on(filter, sign_in::start_device).with_state(sign_in.cloned()?),
+        ServerRouteName::FinishDeviceSignIn => {
+            on(filter, sign_in::finish_device).with_state(sign_in.cloned()?)
+        }
+        ServerRouteName::EndSignIn => on(filter, sign_in::end).with_state(sign_in.cloned()?),
         ServerRouteName::IsAlive => on(filter, health::alive),
         ServerRouteName::IsReady => on(filter, health::ready).with_state(tenants()),
         ServerRouteName::Measure => {

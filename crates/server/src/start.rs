@@ -205,8 +205,9 @@ fn known_secrets(config: &Config, registry: &Registry) -> Result<Vec<Secret>, St
     let export = export_settings(config)?;
     let of_export = export.iter().flat_map(|export| export.headers.secrets()).map(Secret::new).collect();
     let of_webhooks = config.webhooks.secrets();
+    let of_sign_in = config.sign_in.iter().flat_map(|settings| settings.secrets()).collect();
     let of_config = [registry.secrets.clone(), config.agents.secrets()].concat();
-    Ok([of_config, of_runs, of_database, of_webhooks, of_export].concat())
+    Ok([of_config, of_runs, of_database, of_webhooks, of_sign_in, of_export].concat())
 }
 
 /// Where and what to export, with the headers of their variable.
@@ -526,6 +527,7 @@ async fn assemble_on(
         tls,
         webhooks: config.webhooks.clone(),
         public_url: config.public_url.clone(),
+        sign_in: config.sign_in.clone(),
         settings,
     };
     let (running, listeners) = Running::on(sockets, store, world, Some(stores), entry, redactor).await?;

@@ -76,6 +76,7 @@ const FILES: &[(&str, &str, &[u8])] = &[
     web!(SCRIPT, "src/server.js"),
     web!(SCRIPT, "src/session.js"),
     web!(SCRIPT, "src/settings.js"),
+    web!(SCRIPT, "src/signin.js"),
     web!(SCRIPT, "src/speech.js"),
     web!(SCRIPT, "src/stream/hub.js"),
     web!(SCRIPT, "src/stream/live.js"),

@@ -44,7 +44,7 @@ impl AgentOptions {
 }
 
 fn serve_agent(options: Options, invocation: &Invocation) -> Result<(), Failure> {
-    let token = invocation.token.as_deref().filter(|token| !token.is_empty());
+    let token = invocation.token_of_server();
     let base = url_below(&invocation.url, "/aap");
     let clients = (invocation.client()?, AapClient::new(&base, token)?);
     let log = |words: &str| note(&clean::line(words));

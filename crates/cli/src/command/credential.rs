@@ -4,7 +4,7 @@ use std::path::Path;
 
 use recount_command_line::credential::{self, OwnToken};
 
-use super::Invocation;
+use super::{Invocation, stored_login};
 use crate::failure::Failure;
 
 pub(super) fn token(
@@ -14,7 +14,11 @@ pub(super) fn token(
 ) -> Result<Option<String>, Failure> {
     let token = invocation.token.as_deref();
     let own = OwnToken { token, is_typed: invocation.token_is_typed(), url: &invocation.url };
-    own.for_server(base, file).map_err(Failure::Usage)
+    let given = own.for_server(base, file).map_err(Failure::Usage)?;
+    if given.is_some() || file.is_some() || token.is_some() {
+        return Ok(given);
+    }
+    Ok(stored_login::find(base).and_then(|login| login.current_token(base).map(str::to_owned)))
 }
 
 /// The content of a small file, without the line end at its end.

@@ -10,6 +10,7 @@ use recount_client::Client;
 use recount_client::prompt::Prompt;
 use serde::Serialize;
 
+use super::stored_login::{self, StoredLogin};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -40,6 +41,9 @@ pub(crate) struct Invocation {
     pub(super) url_source: Option<ValueSource>,
     #[arg(skip)]
     pub(super) token_source: Option<ValueSource>,
+    /// The sign-in at the server at `url`, if no token is given.
+    #[arg(skip)]
+    signed_in: Option<StoredLogin>,
 }
 
 impl Invocation {
@@ -47,7 +51,8 @@ impl Invocation {
     pub(super) fn with_sources(self, matches: &ArgMatches) -> Self {
         let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
         let source = |name| matches.value_source(name);
-        Invocation { url_source: source("url"), token_source: source("token"), ..self }
+        let signed_in = if self.token.is_none() { stored_login::find(&self.url) } else { None };
+        Invocation { url_source: source("url"), token_source: source("token"), signed_in, ..self }
     }
 
     /// Whether `--url` or its variable names the server. Otherwise the verb may become a server itself.
@@ -62,8 +67,13 @@ impl Invocation {
     }
 
     pub(super) fn client(&self) -> Result<Client, Failure> {
-        let token = self.token.as_deref().filter(|token| !token.is_empty());
-        Ok(Client::new(&self.url, token)?)
+        Ok(Client::new(&self.url, self.token_of_server())?)
+    }
+
+    /// The token for the server at `--url`: the given one, or else that of a sign-in.
+    pub(super) fn token_of_server(&self) -> Option<&str> {
+        let of_sign_in = || self.signed_in.as_ref()?.current_token(&self.url);
+        self.token.as_deref().or_else(of_sign_in).filter(|token| !token.is_empty())
     }
 
     /// Runs work that calls the server.

@@ -52,7 +52,7 @@ impl Mcp {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let client = invocation.client()?;
         if let Some(McpVerb::Serve) = self.verb {
-            return serve(&client, invocation.token.as_deref().filter(|token| !token.is_empty()));
+            return serve(&client, invocation.token_of_server());
         }
         let _escaped = EscapedStdout::start().map_err(|why| Failure::Own(format!("the terminal: {why}")))?;
         if let Some(address) = &self.address {

@@ -145,7 +145,7 @@ impl Narrate {
         }
         let request = serde_json::to_string(&request).map_err(|why| Failure::Own(why.to_string()))?;
         Ok(Dial {
-            token: invocation.token.clone().filter(|token| !token.is_empty()),
+            token: invocation.token_of_server().map(str::to_owned),
             request: Some(request),
             ..Dial::to(target)
         })

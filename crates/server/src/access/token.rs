@@ -82,7 +82,7 @@ pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Resul
     })
 }
 
-pub(super) fn scope(named: Named) -> Scope {
+pub(crate) fn scope(named: Named) -> Scope {
     match named {
         Named::Read => Scope::Read,
         Named::Run => Scope::Run,

@@ -16,6 +16,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 
 use super::access::{UNIX_USER_KEYS, UnixUserSection};
 use super::agents::{AGENT_KEYS, AgentSection};
+use super::sign_in::{SIGN_IN_KEYS, SignInSection};
 use super::table::{Row, SettingKind, rows};
 use super::user_folder;
 use super::webhooks::{WEBHOOK_KEYS, WebhookSection};
@@ -36,11 +37,22 @@ pub(super) struct File {
     pub(super) agents: Option<BTreeMap<String, AgentSection>>,
     pub(super) webhooks: BTreeMap<String, WebhookSection>,
     pub(super) unix_users: BTreeMap<String, UnixUserSection>,
+    pub(super) sign_in: Option<SignInSection>,
 }
 
 /// Keys of structures, which are not in the table.
-const STRUCTURES: [&str; 9] =
-    ["agents", "models", "environment", "mcp", "hooks", "hosts", "search", "unix_users", "webhooks"];
+const STRUCTURES: [&str; 10] = [
+    "agents",
+    "models",
+    "environment",
+    "mcp",
+    "hooks",
+    "hosts",
+    "search",
+    "sign_in",
+    "unix_users",
+    "webhooks",
+];
 
 /// Keys below `[models]`: `docs/models.md`.
 const MODEL_KEYS: [&str; 22] = [
@@ -158,6 +170,7 @@ fn nearest(key: &str) -> Option<&'static str> {
             .chain(SEARCH_KEYS)
             .chain(AGENT_KEYS)
             .chain(WEBHOOK_KEYS)
+            .chain(SIGN_IN_KEYS)
             .chain(UNIX_USER_KEYS),
     )
 }
@@ -190,7 +203,7 @@ impl<'a> Section<'a> {
     fn unknown(&self, key: &str) -> String {
         let mut known: Vec<&str> = self.settings().map(|(name, _)| name).chain(self.sections()).collect();
         match self.name {
-            "" => known.extend(["agents", "hooks", "mcp", "webhooks"]),
+            "" => known.extend(["agents", "hooks", "mcp", "sign_in", "webhooks"]),
             "access" => known.push("unix_users"),
             "sandbox" => known.push("environment"),
             "web" => known.extend(["hosts", "search"]),
@@ -223,6 +236,7 @@ impl<'de> Visitor<'de> for Section<'_> {
                 ("", "hooks") => self.file.hooks = map.next_value()?,
                 ("", "mcp") => self.file.mcp = map.next_value()?,
                 ("", "models") => self.file.models = map.next_value()?,
+                ("", "sign_in") => self.file.sign_in = Some(map.next_value()?),
                 ("", "webhooks") => self.file.webhooks = map.next_value()?,
                 ("access", "unix_users") => self.file.unix_users = map.next_value()?,
                 ("web", "hosts") => self.file.web_hosts = map.next_value()?,

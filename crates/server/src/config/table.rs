@@ -127,7 +127,7 @@ settings! { place;
     data: PathBuf = Text "data" flag "--data", place.data.clone() => "`$XDG_DATA_HOME/recount`, else `~/.local/share/recount`", path,
         "the data folder; created for its owner only if it is missing";
     public_url: Option<String> = Text "public_url", "none", public_url,
-        "the URL at which people reach this server, for [links in webhooks](webhooks.md#approve-by-a-link), such as `https://recount.example`";
+        "the URL at which people reach this server, for [sign-in](sign-in.md) and [links in webhooks](webhooks.md#approve-by-a-link), such as `https://recount.example`";
     store: Option<DatabaseUrl> = Text "store.url" flag "--store", "none", database,
         "the PostgreSQL database that [holds the stores](operations.md#use-postgresql), as `postgres://USER@HOST/DATABASE`; `none`: the data folder holds them";
     node_address: Option<String> = Text "store.node_address" flag "--node-address", "auto", host_or_auto,

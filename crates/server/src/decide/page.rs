@@ -4,40 +4,13 @@
 //! Start at [`approval`], [`clarification`] and [`closed`]. It must not know tokens.
 
 use std::fmt::Write as _;
-use std::sync::LazyLock;
 
-use axum::response::{IntoResponse as _, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use http::{HeaderValue, StatusCode, header};
 use recount_command_line::clean;
 use recount_engine::{ApprovalRow, ClarificationRow, RunRow};
 use serde_json::Value;
 
 use crate::limits::DECISION_TEXT_CHARS_MAX;
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif}\
-body{max-width:46rem;margin:0 auto;padding:1rem}\
-h1{font-size:1.4rem}\
-pre{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid;padding:.5rem}\
-dt{font-weight:bold}dd{margin:0 0 .5rem;overflow-wrap:anywhere}\
-.lines{white-space:pre-wrap}\
-label{display:block;margin:.5rem 0}\
-textarea{box-sizing:border-box;width:100%;font:inherit}\
-button{font:inherit;min-height:2.75rem;min-width:8rem;margin:.5rem 1rem .5rem 0}\
-fieldset{margin:1rem 0}\
-:focus-visible{outline:3px solid;outline-offset:2px}";
-
-/// Allows this one style, and the form to this server. No script, no image, no frame.
-static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let digest = ring::digest::digest(&ring::digest::SHA256, STYLE.as_bytes());
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-        STANDARD.encode(digest)
-    );
-    HeaderValue::try_from(policy).expect("the policy is plain text")
-});
+use crate::plain_page::{escaped, shown, whole_page};
 
 /// What the page shows beside the prompt.
 pub(super) struct PageContext<'a> {
@@ -185,29 +158,7 @@ pub(super) fn closed(heading: &str, texts: &[String]) -> String {
     whole_page(heading, &page)
 }
 
-/// Sends a page with the headers of all these pages.
-pub(super) fn response(status: StatusCode, page: String) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (header::CONTENT_SECURITY_POLICY, POLICY.clone()),
-        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-        (header::HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex, nofollow")),
-    ];
-    (status, headers, page).into_response()
-}
-
 const STRING: &str = "a string takes everything";
-
-fn whole_page(heading: &str, content: &str) -> String {
-    let heading = escaped(heading);
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{heading} - Recount</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{heading}</h1>\n\
-         {content}</main>\n</body>\n</html>\n"
-    )
-}
 
 /// `2026-05-03 10:23:45 UTC`
 pub(crate) fn utc_time(at: &str) -> String {
@@ -266,17 +217,4 @@ fn section(page: &mut String, name: &str, text: &str) {
 
 fn fact(page: &mut String, name: &str, text: &str) {
     writeln!(page, "<dt>{name}</dt><dd class=\"lines\"><bdi>{}</bdi></dd>", shown(text)).expect(STRING);
-}
-
-/// Text of an event: nothing in it is invisible, and nothing is markup.
-fn shown(text: &str) -> String {
-    escaped(&clean::approvable(text).join("\n"))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-        .replace('\'', "&#39;")
 }

@@ -86,7 +86,7 @@ fn show_one(
 
 /// Whether a server of ours is at the address, even one that lets this caller not in.
 fn answers(server: &str, invocation: &Invocation) -> bool {
-    let token = invocation.token.as_deref().filter(|token| !token.is_empty() && server == invocation.url);
+    let token = invocation.token_of_server().filter(|_| server == invocation.url);
     let Ok(client) = Client::new(server, token) else { return false };
     let one = Listing { limit: Some(1), ..Listing::default() };
     let listed = block_on(async { Ok(client.list_runs(&one).await) });
