@@ -319,10 +319,15 @@ async fn mails_are_retried_after_a_failure_and_given_up_if_the_server_refuses_th
 
 /// Sends a request as an administrator on this machine.
 async fn admin(running: &Running, method: &str, path: &str, body: &str) -> (u16, Value) {
+    with_header(running, method, path, "", body).await
+}
+
+/// The same with one more header.
+async fn with_header(running: &Running, method: &str, path: &str, header: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     let text = format!(
         "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{body}",
+         {header}Connection: close\r\n\r\n{body}",
         running.address,
         body.len()
     );
@@ -390,6 +395,35 @@ async fn dead_letters_are_listed_and_sent_again_on_request() {
         requested.map(|event| (&event["data"]["is_test"], &event["data"]["delivered"])).collect();
     let (yes, no) = (json!(true), json!(false));
     assert_eq!(requested, [(&no, &no), (&no, &yes), (&yes, &yes), (&yes, &no)]);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn administrators_of_other_tenants_and_other_scopes_have_no_webhooks() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), World::real());
+    let receiver = Receiver::start(&world, &[]).await;
+    let running = server(folder.path(), &hook(receiver.address, "")).await;
+    let mut headers = Vec::new();
+    for (tenant, scope) in [("acme", "admin"), ("default", "read")] {
+        let token = json!({"name": scope, "tenant": tenant, "scopes": [scope]}).to_string();
+        let (code, added) = admin(&running, "POST", "/admin/tokens", &token).await;
+        assert_eq!(code, 201, "{added}");
+        headers.push(format!("Authorization: Bearer {}\r\n", added["data"]["secret"].as_str().unwrap()));
+    }
+    let deliver = "/admin/webhooks/ops/deliveries";
+    let (code, listed) = with_header(&running, "GET", "/admin/webhooks", &headers[0], "").await;
+    assert_eq!((code, &listed["data"]), (200, &json!([])));
+    for (method, path) in [("GET", "/admin/webhooks/ops/dead-letters"), ("POST", deliver)] {
+        let (code, missing) = with_header(&running, method, path, &headers[0], "").await;
+        assert_eq!((code, &missing["code"]), (404, &json!("webhook_not_found")), "{path}");
+    }
+    for (method, path) in
+        [("GET", "/admin/webhooks"), ("GET", "/admin/webhooks/ops/dead-letters"), ("POST", deliver)]
+    {
+        let (code, refused) = with_header(&running, method, path, &headers[1], "").await;
+        assert_eq!((code, &refused["code"]), (403, &json!("scope_missing")), "{path}");
+    }
+    assert_eq!(receiver.all().len(), 0);
     running.stop().await;
 }
 
