@@ -22,11 +22,11 @@ use serde_json::{Value, json};
 
 use crate::error::Refusal;
 use crate::face_state::FaceState;
-use crate::limits;
+use crate::{limits, otlp};
 
-/// The route of hooks. Must be served after a layer that adds a [`RequestContext`].
+/// The routes of hooks and of OTLP. Must be served after a layer that adds a [`RequestContext`].
 pub fn router(state: FaceState) -> Router {
-    Router::new().route("/hooks/{agent}/{event}", post(take)).with_state(state)
+    Router::new().route("/hooks/{agent}/{event}", post(take)).merge(otlp::routes()).with_state(state)
 }
 
 async fn take(
@@ -49,11 +49,7 @@ async fn record(
     query: Option<&str>,
     request: Request,
 ) -> Result<Value, Refusal> {
-    let Some(visitor) = request.extensions().get::<RequestContext>().cloned() else {
-        let detail = "the request has no token; send `authorization: Bearer TOKEN`";
-        return Err(Refusal::new(Code::TokenMissing, detail));
-    };
-    may_record(&visitor)?;
+    let visitor = recorder(&request)?;
     let permission_wait = permission_wait(query)?;
     let bytes = body_bytes(request).await?;
     let body: Value = serde_json::from_slice(&bytes)
@@ -63,8 +59,12 @@ async fn record(
     state.record(visitor, hook, permission_wait, bytes.len()).await
 }
 
-/// Refuses tokens without the scope `ingest`, and narrowed tokens, because recording creates sessions.
-fn may_record(visitor: &RequestContext) -> Result<(), Refusal> {
+/// The caller. Refuses tokens without the scope `ingest`, and narrowed tokens, because recording creates sessions.
+pub(crate) fn recorder(request: &Request) -> Result<RequestContext, Refusal> {
+    let Some(visitor) = request.extensions().get::<RequestContext>().cloned() else {
+        let detail = "the request has no token; send `authorization: Bearer TOKEN`";
+        return Err(Refusal::new(Code::TokenMissing, detail));
+    };
     if !visitor.caller.may(Scope::Ingest) {
         return Err(Refusal::new(Code::ScopeMissing, "this request requires the scope ingest"));
     }
@@ -73,7 +73,7 @@ fn may_record(visitor: &RequestContext) -> Result<(), Refusal> {
              limit";
         return Err(Refusal::new(Code::ScopeMissing, detail));
     }
-    Ok(())
+    Ok(visitor)
 }
 
 /// How long to hold a permission open; `None` without `ask=1`. Parameters: `?ask=1&wait_seconds=N`.
@@ -114,17 +114,18 @@ async fn body_bytes(request: Request) -> Result<Bytes, Refusal> {
         let detail = "the content-type of the body is not JSON; send content-type: application/json";
         return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
     }
-    let max = limits::BODY_BYTES_MAX;
+    collect(request.into_body(), limits::BODY_BYTES_MAX).await
+}
+
+/// Reads a body of at most so many bytes.
+pub(crate) async fn collect(body: Body, max: usize) -> Result<Bytes, Refusal> {
     let too_large = || {
-        Refusal::new(
-            Code::BodyTooLarge,
-            format!("the body is larger than {max} bytes; the hook was not recorded"),
-        )
+        Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; it was not recorded"))
     };
-    if request.body().size_hint().lower() > max as u64 {
+    if body.size_hint().lower() > max as u64 {
         return Err(too_large());
     }
-    let collected = Limited::new(request.into_body(), max).collect();
+    let collected = Limited::new(body, max).collect();
     match tokio::time::timeout(limits::BODY_WAIT, collected).await {
         Err(_) => {
             let waited = limits::BODY_WAIT.as_secs();

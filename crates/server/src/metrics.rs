@@ -33,6 +33,7 @@ pub(crate) struct Sources {
     pub(crate) places: FaceState,
     pub(crate) turns: recount_face_aap::FaceState,
     pub(crate) listeners: recount_face_aaep::FaceState,
+    pub(crate) recorders: recount_face_hooks::FaceState,
     pub(crate) requests: Arc<Requests>,
     pub(crate) webhooks: Arc<WebhookService>,
     pub(crate) started: Instant,
@@ -94,6 +95,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
         let last = stats.map(|stats| stats.store.last_position);
         export::write_to(&mut page, exporter, last, sources.tenants.default_engine().world().clock.now_ms());
     }
+    export::received(&mut page, sources.recorders.otlp_figures());
     places(&mut page, sources);
     listeners(&mut page, sources);
     webhooks(&mut page, sources);

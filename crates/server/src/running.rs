@@ -176,6 +176,7 @@ impl Running {
             turns: recount_face_aap::FaceState::new(profiles, recount_face_aap::limits::STREAMS_MAX),
             listeners: listeners::face(&world, key.as_ref(), &engine, aaep, gate.tenants.audit().cloned())
                 .await?,
+            recorders: recount_face_hooks::FaceState::default(),
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
@@ -275,7 +276,7 @@ fn router(
         .merge(server_router(&sources, stores.as_ref(), gate));
     let router = applications::mount(router, &gate.aap, sources.turns.clone())
         .merge(recount_face_aaep::router(sources.listeners.clone()))
-        .merge(recount_face_hooks::router(recount_face_hooks::FaceState::default()))
+        .merge(recount_face_hooks::router(sources.recorders.clone()))
         .merge(recount_face_mcp::router(in_process))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))

@@ -1,5 +1,6 @@
-//! Figures of the export of traces. See [`write_to`].
+//! Figures of the export of traces, and of what is received by OTLP. See [`write_to`] and [`received`].
 
+use recount_face_hooks::OtlpFigures;
 use recount_otel::Exporter;
 
 use super::text::{Kind, MetricsPage};
@@ -43,4 +44,17 @@ pub(super) fn write_to(page: &mut MetricsPage, exporter: &Exporter, last_positio
         "How long the OpenTelemetry endpoint has not taken a request; 0 if it takes them.",
         failing.map_or(0.0, |since| now_ms.saturating_sub(since) as f64 / 1e3),
     );
+}
+
+pub(super) fn received(page: &mut MetricsPage, figures: OtlpFigures) {
+    let family = "Log records and spans that were received by OTLP: taken, or rejected for good.";
+    page.family("recount_otlp_received", Kind::Counter, None, family);
+    for (signal, outcome, count) in [
+        ("logs", "taken", figures.records),
+        ("logs", "rejected", figures.records_rejected),
+        ("traces", "taken", figures.spans),
+        ("traces", "rejected", figures.spans_rejected),
+    ] {
+        page.sample("_total", &[("signal", signal), ("outcome", outcome)], count as f64);
+    }
 }
