@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::counted::Counted;
 use crate::error::Refusal;
 use crate::limits;
-use crate::otlp::{Otlp, OtlpFigures};
+use crate::otlp_state::{OtlpFigures, OtlpState};
 use crate::session::{Incoming, PermissionHold, Report, Session, SessionName};
 
 /// What the face keeps between requests. Cheap to clone.
@@ -37,7 +37,7 @@ struct Inner {
     held_permissions: Arc<AtomicUsize>,
     /// Whether agents of a tenant report tokens by OpenTelemetry.
     reporting: Mutex<HashMap<EngineInstance, Arc<AtomicBool>>>,
-    otlp: Otlp,
+    otlp: OtlpState,
 }
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct LiveSession {
 }
 
 impl FaceState {
-    pub(crate) fn otlp(&self) -> &Otlp {
+    pub(crate) fn otlp(&self) -> &OtlpState {
         &self.inner.otlp
     }
 

@@ -14,10 +14,12 @@ mod face_state;
 pub mod limits;
 mod open_run;
 mod otlp;
+mod otlp_state;
+mod request;
 mod serve;
 mod session;
 mod trace;
 
 pub use face_state::FaceState;
-pub use otlp::OtlpFigures;
+pub use otlp_state::OtlpFigures;
 pub use serve::router;

@@ -5,8 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::Read as _;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
 
 use axum::Router;
 use axum::body::Body;
@@ -16,7 +15,6 @@ use axum::routing::post;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use recount_engine::{EngineInstance, RequestContext};
 use recount_event::Code;
 use recount_record::claude_telemetry::{self, TelemetryEvent};
 use recount_record::genai_spans::{self, TraceSpan};
@@ -27,36 +25,12 @@ use tokio::sync::mpsc;
 use crate::counted::Counted;
 use crate::error::Refusal;
 use crate::face_state::FaceState;
-use crate::trace::{self, IncomingSpans, TraceReport};
-use crate::{limits, serve};
+use crate::otlp_state::{Counts, busy};
+use crate::trace::{IncomingSpans, TraceReport};
+use crate::{limits, request};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
-
-/// What the receiver keeps between requests.
-#[derive(Default)]
-pub(crate) struct Otlp {
-    bytes: Arc<AtomicUsize>,
-    traces: Mutex<HashMap<(EngineInstance, String), mpsc::Sender<IncomingSpans>>>,
-    records: Counts,
-    spans: Counts,
-}
-
-#[derive(Default)]
-struct Counts {
-    taken: AtomicU64,
-    rejected: AtomicU64,
-}
-
-/// Log records and spans that were received, since the server started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OtlpFigures {
-    /// Taken, whether or not they are about an agent.
-    pub records: u64,
-    pub records_rejected: u64,
-    pub spans: u64,
-    pub spans_rejected: u64,
-}
 
 /// What was made of a request: items that were taken, those that were not, and why.
 struct Taken {
@@ -71,42 +45,6 @@ pub(crate) fn routes() -> Router<FaceState> {
         .route("/otlp/v1/logs", post(take_logs))
         .route("/otlp/v1/traces", post(take_traces))
         .route("/otlp/v1/metrics", post(refuse_metrics))
-}
-
-impl Otlp {
-    pub(crate) fn figures(&self) -> OtlpFigures {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        OtlpFigures {
-            records: load(&self.records.taken),
-            records_rejected: load(&self.records.rejected),
-            spans: load(&self.spans.taken),
-            spans_rejected: load(&self.spans.rejected),
-        }
-    }
-
-    /// The queue of a trace in memory. With `begins`, it is created if there is none.
-    fn trace(
-        &self,
-        visitor: &RequestContext,
-        trace_id: &str,
-        begins: bool,
-    ) -> Result<Option<mpsc::Sender<IncomingSpans>>, Refusal> {
-        let key = (visitor.engine.instance(), trace_id.to_owned());
-        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(queue) = traces.get(&key).filter(|queue| !queue.is_closed()) {
-            return Ok(Some(queue.clone()));
-        }
-        if !begins {
-            return Ok(None);
-        }
-        traces.retain(|_, queue| !queue.is_closed());
-        if traces.len() >= limits::TRACES_MAX {
-            return Err(busy("too many traces are open"));
-        }
-        let queue = trace::start(visitor, trace_id);
-        traces.insert(key, queue.clone());
-        Ok(Some(queue))
-    }
 }
 
 async fn take_logs(State(state): State<FaceState>, request: Request) -> Response {
@@ -136,7 +74,7 @@ async fn refuse_metrics(request: Request) -> Response {
 }
 
 async fn logs(state: &FaceState, encoding: Encoding, request: Request) -> Result<Taken, Refusal> {
-    let visitor = serve::recorder(&request)?;
+    let visitor = request::recorder(&request)?;
     let (body, _counted) = body_of(state, request).await?;
     let records = otlp::logs(&body, encoding).map_err(|why| Refusal::new(Code::BodyMalformed, why))?;
     let mut sessions: Vec<Vec<TelemetryEvent>> = Vec::new();
@@ -162,7 +100,7 @@ async fn logs(state: &FaceState, encoding: Encoding, request: Request) -> Result
 }
 
 async fn traces(state: &FaceState, encoding: Encoding, request: Request) -> Result<Taken, Refusal> {
-    let visitor = serve::recorder(&request)?;
+    let visitor = request::recorder(&request)?;
     let (body, _counted) = body_of(state, request).await?;
     let spans = otlp::spans(&body, encoding).map_err(|why| Refusal::new(Code::BodyMalformed, why))?;
     let all = spans.len();
@@ -231,10 +169,6 @@ fn is_id(id: &str, digits: usize) -> bool {
         && id.bytes().any(|digit| digit != b'0')
 }
 
-pub(crate) fn busy(why: &str) -> Refusal {
-    Refusal::new(Code::StoreBusy, format!("{why}; send the request again"))
-}
-
 fn encoding_of(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     let declared =
         headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -263,7 +197,7 @@ async fn body_of(state: &FaceState, request: Request) -> Result<(Bytes, Counted)
             return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
         }
     };
-    let body = serve::collect(request.into_body(), max).await?;
+    let body = request::collect(request.into_body(), max, "the request").await?;
     let body = if is_compressed { uncompressed(&body)? } else { body };
     let counted = Counted::within(&state.otlp().bytes, body.len(), limits::OTLP_BYTES_AT_ONCE_MAX);
     Ok((body, counted.ok_or_else(|| busy("too many requests are in work"))?))

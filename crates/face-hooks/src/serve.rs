@@ -12,9 +12,6 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use bytes::Bytes;
 use http::{HeaderValue, header};
-use http_body::Body as _;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use recount_engine::{RequestContext, Scope};
 use recount_event::Code;
 use recount_record::hooks;
 use recount_transport::{RequestId, media};
@@ -22,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::error::Refusal;
 use crate::face_state::FaceState;
-use crate::{limits, otlp};
+use crate::{limits, otlp, request};
 
 /// The routes of hooks and of OTLP. Must be served after a layer that adds a [`RequestContext`].
 pub fn router(state: FaceState) -> Router {
@@ -49,7 +46,7 @@ async fn record(
     query: Option<&str>,
     request: Request,
 ) -> Result<Value, Refusal> {
-    let visitor = recorder(&request)?;
+    let visitor = request::recorder(&request)?;
     let permission_wait = permission_wait(query)?;
     let bytes = body_bytes(request).await?;
     let body: Value = serde_json::from_slice(&bytes)
@@ -57,23 +54,6 @@ async fn record(
     let hook =
         hooks::read(agent, event, body).map_err(|why| Refusal::new(Code::BodyMalformed, why.to_string()))?;
     state.record(visitor, hook, permission_wait, bytes.len()).await
-}
-
-/// The caller. Refuses tokens without the scope `ingest`, and narrowed tokens, because recording creates sessions.
-pub(crate) fn recorder(request: &Request) -> Result<RequestContext, Refusal> {
-    let Some(visitor) = request.extensions().get::<RequestContext>().cloned() else {
-        let detail = "the request has no token; send `authorization: Bearer TOKEN`";
-        return Err(Refusal::new(Code::TokenMissing, detail));
-    };
-    if !visitor.caller.may(Scope::Ingest) {
-        return Err(Refusal::new(Code::ScopeMissing, "this request requires the scope ingest"));
-    }
-    if !visitor.caller.narrowing.is_none() {
-        let detail = "the token is limited to certain tasks or sessions; recording requires a token without that \
-             limit";
-        return Err(Refusal::new(Code::ScopeMissing, detail));
-    }
-    Ok(visitor)
 }
 
 /// How long to hold a permission open; `None` without `ask=1`. Parameters: `?ask=1&wait_seconds=N`.
@@ -114,27 +94,7 @@ async fn body_bytes(request: Request) -> Result<Bytes, Refusal> {
         let detail = "the content-type of the body is not JSON; send content-type: application/json";
         return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
     }
-    collect(request.into_body(), limits::BODY_BYTES_MAX).await
-}
-
-/// Reads a body of at most so many bytes.
-pub(crate) async fn collect(body: Body, max: usize) -> Result<Bytes, Refusal> {
-    let too_large = || {
-        Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; it was not recorded"))
-    };
-    if body.size_hint().lower() > max as u64 {
-        return Err(too_large());
-    }
-    let collected = Limited::new(body, max).collect();
-    match tokio::time::timeout(limits::BODY_WAIT, collected).await {
-        Err(_) => {
-            let waited = limits::BODY_WAIT.as_secs();
-            Err(Refusal::new(Code::BodyTimeout, format!("the body did not arrive within {waited} seconds")))
-        }
-        Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
-        Ok(Err(why)) => Err(Refusal::new(Code::BodyMalformed, format!("the body ended early: {why}"))),
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-    }
+    request::collect(request.into_body(), limits::BODY_BYTES_MAX, "the hook").await
 }
 
 fn answered(answer: &Value) -> Response {

@@ -41,6 +41,15 @@ pub(crate) struct Sources {
 }
 
 pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(text::MEDIA_TYPE)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, read(&sources).await).into_response()
+}
+
+/// The page with current figures.
+pub(crate) async fn read(sources: &Sources) -> String {
     let stats = match sources.tenants.stats().await {
         Ok(stats) => Some(stats),
         Err(error) => {
@@ -48,11 +57,7 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
             None
         }
     };
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(text::MEDIA_TYPE)),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
-    (headers, page(&sources, stats.as_ref())).into_response()
+    page(sources, stats.as_ref())
 }
 
 /// The whole page. If the store does not respond, its figures are omitted.

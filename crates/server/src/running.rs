@@ -60,6 +60,7 @@ pub struct Running {
     /// The engine of the default tenant.
     pub engine: Engine,
     pub(crate) gate: Gate,
+    pub(crate) sources: Sources,
     #[cfg(test)]
     pub(crate) webhooks: Arc<WebhookService>,
 }
@@ -183,7 +184,7 @@ impl Running {
         };
         let tenants = gate.tenants.clone();
         let decisions = links.map(|links| Decisions { links, webhooks, tenants });
-        let router = router(sources, stores, &gate, aaep.rooms.access, decisions);
+        let router = router(sources.clone(), stores, &gate, aaep.rooms.access, decisions);
         let forwards = key.filter(|_| is_in_database).map(|key| {
             let (key, entropy) = (NodeKey::derive(&key), world.entropy.clone());
             Arc::new(ForwardAcceptor { key, entropy, allows_anonymous: gate.allows_anonymous() })
@@ -209,6 +210,7 @@ impl Running {
             room_address,
             engine,
             gate,
+            sources,
             #[cfg(test)]
             webhooks: service,
         };

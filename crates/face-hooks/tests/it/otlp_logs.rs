@@ -110,7 +110,7 @@ async fn tokens_join_the_run_of_the_hooks_which_waits_for_the_last_ones() {
         .await;
     let run = &runs(&context).await[0];
     assert_eq!((&run["status"], tokens(run)), (&json!("running"), (135, 20, 800)));
-    // A repeated request says nothing new, so the run still waits.
+    // A repeated request adds nothing, so the run still waits.
     send(&context, &[request("p-1", 2)]).await;
     assert_eq!(runs(&context).await[0]["status"], "running");
     send(&context, &[request("p-1", 4)]).await;

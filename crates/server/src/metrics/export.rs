@@ -24,6 +24,27 @@ pub(super) fn write_to(page: &mut MetricsPage, exporter: &Exporter, last_positio
         sum(|figures| figures.runs),
     );
     page.counter(
+        "recount_otel_runs_failed",
+        None,
+        "Exported runs that failed.",
+        sum(|figures| figures.runs_failed),
+    );
+    page.family(
+        "recount_otel_tokens",
+        Kind::Counter,
+        None,
+        "Tokens that exported runs used, as far as they report them.",
+    );
+    page.sample("_total", &[("direction", "input")], sum(|figures| figures.input_tokens) as f64);
+    page.sample("_total", &[("direction", "output")], sum(|figures| figures.output_tokens) as f64);
+    page.family(
+        "recount_otel_cost_usd",
+        Kind::Counter,
+        Some("usd"),
+        "Cost of exported runs in US dollars, as far as they report it.",
+    );
+    page.sample("_total", &[], sum(|figures| figures.cost_micros_usd) as f64 / 1e6);
+    page.counter(
         "recount_otel_requests_failed",
         None,
         "Requests that the OpenTelemetry endpoint did not take; they are repeated.",
