@@ -4,12 +4,13 @@
 //! [`FaceState::record`].
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use recount_engine::{EngineInstance, RequestContext};
 use recount_event::Code;
+use recount_record::claude_telemetry::TelemetryEvent;
 use recount_record::hooks::{Hook, Seen};
 use recount_world::Kind;
 use serde_json::Value;
@@ -20,7 +21,8 @@ use tokio::time::Instant;
 use crate::counted::Counted;
 use crate::error::Refusal;
 use crate::limits;
-use crate::session::{Incoming, PermissionHold, Session, SessionName};
+use crate::otlp_state::{OtlpFigures, OtlpState};
+use crate::session::{Incoming, PermissionHold, Report, Session, SessionName};
 
 /// What the face keeps between requests. Cheap to clone.
 #[derive(Clone, Default)]
@@ -33,6 +35,9 @@ struct Inner {
     sessions: Mutex<Sessions>,
     queued_bytes: Arc<AtomicUsize>,
     held_permissions: Arc<AtomicUsize>,
+    /// Whether agents of a tenant report tokens by OpenTelemetry.
+    reporting: Mutex<HashMap<EngineInstance, Arc<AtomicBool>>>,
+    otlp: OtlpState,
 }
 
 #[derive(Default)]
@@ -52,6 +57,15 @@ struct LiveSession {
 }
 
 impl FaceState {
+    pub(crate) fn otlp(&self) -> &OtlpState {
+        &self.inner.otlp
+    }
+
+    /// What was taken by OTLP since the server started.
+    pub fn otlp_figures(&self) -> OtlpFigures {
+        self.inner.otlp.figures()
+    }
+
     /// Records a hook in the order of its session and returns the reply to the agent.
     pub(crate) async fn record(
         &self,
@@ -69,20 +83,10 @@ impl FaceState {
         // Above the limit the agent's own dialog decides.
         let held = wait.and_then(|_| Counted::within(&self.inner.held_permissions, 1, limits::ASKING_MAX));
         let hold = wait.zip(held).map(|(wait, held)| PermissionHold { wait, _held: held });
-        let (to, mut answer) = oneshot::channel();
         let waits = hold.as_ref().map_or(limits::RECORD_WAIT, |hold| hold.wait + limits::RECORD_WAIT);
-        let inbox = self.inbox(&visitor, &hook)?;
-        let full = || busy("too many hooks of this session are waiting to be recorded");
-        match inbox.try_send(Incoming { hook, hold, to, _queued: queued }) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => return Err(full()),
-            // The session has just left memory.
-            Err(TrySendError::Closed(incoming)) => {
-                self.inbox(&visitor, &incoming.hook)?.try_send(incoming).map_err(|_| full())?;
-            }
-        }
-        drop(inbox);
-        match tokio::time::timeout(waits, &mut answer).await {
+        let (agent, session) = (hook.agent, hook.session.clone());
+        let answer = self.deliver(&visitor, (agent, session), Report::Hook { hook, hold }, queued)?;
+        match tokio::time::timeout(waits, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(busy("the server is shutting down")),
             // The append continues; the agent does not wait for a slow disk.
@@ -90,9 +94,69 @@ impl FaceState {
         }
     }
 
+    /// Records events of Claude Code's telemetry, which belong to one session.
+    pub(crate) async fn record_telemetry(
+        &self,
+        visitor: &RequestContext,
+        events: Vec<TelemetryEvent>,
+        bytes: usize,
+    ) -> Result<(), Refusal> {
+        let busy = |what: &str| Refusal::new(Code::StoreBusy, format!("{what}; send the events again"));
+        let Some(first) = events.first() else { return Ok(()) };
+        let Some(queued) = Counted::within(&self.inner.queued_bytes, bytes, limits::QUEUED_BYTES_MAX) else {
+            return Err(busy("too many events are waiting to be recorded"));
+        };
+        if events.iter().any(TelemetryEvent::is_usage) {
+            self.reports_usage(visitor).store(true, Ordering::Relaxed);
+        }
+        let session = ("claude", first.session.clone());
+        let answer = self.deliver(visitor, session, Report::Telemetry(events), queued)?;
+        match tokio::time::timeout(limits::RECORD_WAIT, answer).await {
+            Ok(Ok(answer)) => answer.map(drop),
+            Ok(Err(_)) => Err(busy("the server is shutting down")),
+            Err(_) => Err(busy("the events are not recorded yet")),
+        }
+    }
+
+    fn reports_usage(&self, visitor: &RequestContext) -> Arc<AtomicBool> {
+        let mut reporting = self.inner.reporting.lock().unwrap_or_else(PoisonError::into_inner);
+        reporting.entry(visitor.engine.instance()).or_default().clone()
+    }
+
+    /// Puts a report into the queue of its session; its result comes later.
+    fn deliver(
+        &self,
+        visitor: &RequestContext,
+        (agent, session): (&'static str, String),
+        report: Report,
+        queued: Counted,
+    ) -> Result<oneshot::Receiver<Result<Value, Refusal>>, Refusal> {
+        let full = || {
+            let detail =
+                "too many reports of this session are waiting to be recorded; this one was not recorded";
+            Refusal::new(Code::StoreBusy, detail)
+        };
+        let (to, answer) = oneshot::channel();
+        match self.inbox(visitor, agent, &session)?.try_send(Incoming { report, to, _queued: queued }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(full()),
+            // The session has just left memory.
+            Err(TrySendError::Closed(incoming)) => {
+                self.inbox(visitor, agent, &session)?.try_send(incoming).map_err(|_| full())?;
+            }
+        }
+        Ok(answer)
+    }
+
     /// The inbox of a session, whose task is started if there is none.
-    fn inbox(&self, visitor: &RequestContext, hook: &Hook) -> Result<mpsc::Sender<Incoming>, Refusal> {
-        let key: Key = (visitor.engine.instance(), hook.agent, hook.session.clone());
+    fn inbox(
+        &self,
+        visitor: &RequestContext,
+        agent: &'static str,
+        session: &str,
+    ) -> Result<mpsc::Sender<Incoming>, Refusal> {
+        let key: Key = (visitor.engine.instance(), agent, session.to_owned());
+        let reports_usage = self.reports_usage(visitor);
         let now = recount_world::moment();
         let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = sessions.live.get_mut(&key)
@@ -112,14 +176,15 @@ impl FaceState {
             // Its task handles the rest of its inbox and ends.
             sessions.live.remove(&oldest);
         }
-        let name = SessionName::of(hook.agent, &hook.session);
+        let name = SessionName::of(agent, session);
         if sessions.seen.len() >= limits::SEEN_MAX {
             sessions.seen.clear();
         }
         let is_known = !sessions.seen.insert(name.short());
         let (inbox, receiver) = mpsc::channel(limits::QUEUE_MAX);
         let held_permissions = Arc::new(AtomicUsize::new(0));
-        let session = Session::new(visitor.clone(), hook.agent, name, is_known, held_permissions.clone());
+        let session =
+            Session::new(visitor.clone(), agent, name, is_known, held_permissions.clone(), reports_usage);
         visitor.engine.world().tasks.spawn(Kind::Effect, |shutdown| session.work(receiver, shutdown));
         sessions.live.insert(key, LiveSession { inbox: inbox.clone(), used: now, held_permissions });
         Ok(inbox)

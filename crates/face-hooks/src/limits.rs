@@ -58,3 +58,51 @@ pub const TRIES_MAX: usize = 4;
 
 /// Milliseconds by which the epoch of a producer is raised for each try, if the clock of an earlier instance was ahead.
 pub const EPOCH_STEP_MS: u64 = 86_400_000;
+
+/// How long the end of a prompt waits for the tokens of its last request, if the agent reports them by OpenTelemetry. Claude
+/// Code sends its events every 5 seconds. Then the run ends, and later events become a run of their own.
+pub const USAGE_WAIT: Duration = Duration::from_secs(8);
+
+/// The same after the session has ended, as the agent sends the rest when it exits.
+pub const USAGE_WAIT_AT_EXIT: Duration = Duration::from_secs(3);
+
+/// How long a run that only has telemetry stays open for more events of its prompt, if the run of its prompt has ended.
+pub const LATE_USAGE_WAIT: Duration = Duration::from_secs(10);
+
+/// Keys of telemetry events of a session that are remembered, so that a repeated request adds nothing. At the limit the memory
+/// is cleared.
+pub const TELEMETRY_REMEMBERED_MAX: usize = 16_384;
+
+/// Newest runs of a session that are looked at for open ones and for events that are repeated.
+pub const NEWEST_RUNS: usize = 4;
+
+/// Bytes of a request of OTLP, uncompressed; more is refused with 413, and the exporter drops it.
+pub const OTLP_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of requests of OTLP that are in work at once; more is refused with 503, and the exporter sends it again.
+pub const OTLP_BYTES_AT_ONCE_MAX: usize = 32 << 20;
+
+/// Traces with an open run in memory; spans of one more are refused with 503, and the exporter sends them again.
+pub const TRACES_MAX: usize = 1_024;
+
+/// Newest runs of a conversation among which the run of a trace is searched.
+pub const TRACE_RUNS_SEARCHED: usize = 32;
+
+/// Requests in the queue of one trace; one more is refused with 503.
+pub const TRACE_QUEUE_MAX: usize = 64;
+
+/// How long a trace waits for further spans after its root, since processes export at different times. Then its run ends, and
+/// later spans are rejected.
+pub const ROOT_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a trace without another span stays open after the first span of a process whose parent is in another process.
+pub const LOCAL_ROOT_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a trace without a root waits for its next span. Then its run ends as `end_not_seen`.
+pub const TRACE_QUIET: Duration = Duration::from_secs(15 * 60);
+
+/// Spans of one trace that become turns and calls; of more, `ext.recount.gap` has the number.
+pub const TRACE_SPANS_MAX: usize = 20_000;
+
+/// Bytes of these spans; likewise.
+pub const TRACE_BYTES_MAX: usize = 32 << 20;

@@ -1,11 +1,11 @@
-//! The open run of a session: creates it, rebuilds its state from the log, and appends hooks. Start with
+//! The open run of a session or trace: creates it, rebuilds its state from the log, and appends what is recorded. Start with
 //! [`OpenRun::create`] and [`OpenRun::load`].
 
+use bytes::Bytes;
 use recount_engine::{BatchId, Engine, Error, Failure, ListQuery, NewRun, RunRow, Upload};
 use recount_event::family::run::{Agent, Driver, Queued, RunKind};
 use recount_event::{Code, Event, ForeignId, RunId, SessionId, codec, door};
-use recount_record::hooks::{self, Hook};
-use recount_record::{Draft, Patch, PatchFacts, Recording};
+use recount_record::{Draft, Patch, PatchFacts, Recording, Source};
 use serde_json::Value;
 
 use crate::limits;
@@ -24,23 +24,37 @@ pub(crate) struct OpenRun {
     seq: u64,
 }
 
+/// A run to be opened.
+pub(crate) struct Opening {
+    pub(crate) title: String,
+    pub(crate) agent: Agent,
+    pub(crate) source: Source,
+    /// What the first event records of the session.
+    pub(crate) facts: Value,
+    /// The caller's name.
+    pub(crate) by: String,
+}
+
 impl OpenRun {
-    /// Opens a run for a hook.
+    /// Events at the beginning of a run, of which some describe it.
+    pub(crate) const HEAD_EVENTS: usize = 32;
+
+    /// Opens a run.
     pub(crate) async fn create(
         engine: &Engine,
         session: SessionId,
-        hook: &Hook,
-        (by, epoch): (&str, u64),
+        opening: Opening,
+        epoch: u64,
     ) -> Result<Self, Error> {
         let mut queued = Queued::new(RunKind::External);
         queued.driver = Driver::External;
-        queued.title = Some(hook.title());
-        queued.requested_by = Some(by.to_owned());
-        queued.agent = Some(Agent { name: hook.agent_name().to_owned(), version: hook.version.clone() });
+        queued.title = Some(opening.title);
+        queued.requested_by = Some(opening.by);
+        queued.agent = Some(opening.agent);
         let new = NewRun { queued, task: None, session: Some(session), resumed_from: None };
         let (id, receipt) = engine.write().create_run(new).await?;
-        let mut recording = Recording::begin(&hooks::source(hook.agent, hook.version.clone()));
-        recording.note("session", &hook.session_facts());
+        let mut recording = Recording::begin(&opening.source);
+        recording.note("session", &opening.facts);
         Ok(OpenRun {
             engine: engine.clone(),
             id,
@@ -52,34 +66,57 @@ impl OpenRun {
     }
 
     /// Rebuilds the recording state of a run from its events.
-    pub(crate) async fn load(engine: &Engine, id: RunId, agent: &str, epoch: u64) -> Result<Self, Error> {
-        let mut recording = Recording::resuming(&hooks::source(agent, None));
+    pub(crate) async fn load(engine: &Engine, id: RunId, source: &Source, epoch: u64) -> Result<Self, Error> {
+        let mut recording = Recording::resuming(source);
         let mut last = None;
-        loop {
-            let (page, has_more) = engine.read().read_run(id, last, limits::APPEND_EVENTS_MAX).await?;
-            for (sequence, bytes) in &page {
-                last = Some(*sequence);
-                if let Some((kind, data)) = codec::decode(bytes).ok().as_ref().map(data_of) {
-                    recording.saw(&kind, &data);
-                }
-            }
-            if !has_more || page.is_empty() {
-                break;
-            }
-        }
+        Self::each_event(engine, id, |sequence, kind, data| {
+            last = Some(sequence);
+            recording.saw(kind, data);
+        })
+        .await?;
         recording.resumed();
         Ok(OpenRun { engine: engine.clone(), id, recording, last, epoch, seq: 0 })
     }
 
-    /// The newest run of a session.
-    pub(crate) async fn newest(engine: &Engine, session: SessionId) -> Result<Option<RunRow>, Error> {
-        let newest = ListQuery { limit: 1, ..ListQuery::default() };
-        Ok(engine.catalogue().list_session_runs(session, &newest).await?.items.pop())
+    /// Reads the events of a run: sequence, type and data.
+    pub(crate) async fn each_event(
+        engine: &Engine,
+        id: RunId,
+        mut take: impl FnMut(u64, &str, &Value),
+    ) -> Result<(), Error> {
+        let mut last = None;
+        loop {
+            let (page, has_more) = engine.read().read_run(id, last, limits::APPEND_EVENTS_MAX).await?;
+            Self::each_of(&page, &mut take);
+            last = page.last().map(|(sequence, _)| *sequence).or(last);
+            if !has_more || page.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The same for events that were read.
+    pub(crate) fn each_of(page: &[(u64, Bytes)], mut take: impl FnMut(u64, &str, &Value)) {
+        for (sequence, bytes) in page {
+            if let Some((kind, data)) = codec::decode(bytes).ok().as_ref().map(data_of) {
+                take(*sequence, &kind, &data);
+            }
+        }
+    }
+
+    /// The newest runs of a session, the newest first.
+    pub(crate) async fn newest(
+        engine: &Engine,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Vec<RunRow>, Error> {
+        let newest = ListQuery { limit, ..ListQuery::default() };
+        Ok(engine.catalogue().list_session_runs(session, &newest).await?.items)
     }
 
     /// The ids of the messages at the beginning of a run.
     pub(crate) async fn messages(engine: &Engine, id: RunId) -> Result<Vec<String>, Error> {
-        let (page, _) = engine.read().read_run(id, None, 32).await?;
+        let (page, _) = engine.read().read_run(id, None, Self::HEAD_EVENTS).await?;
         let events = page.iter().filter_map(|(_, bytes)| codec::decode(bytes).ok());
         let messages = events.filter(|event| event.type_name() == "user.message");
         Ok(messages.filter_map(|event| data_of(&event).1["message_id"].as_str().map(str::to_owned)).collect())
@@ -136,7 +173,7 @@ pub(crate) fn data_of(event: &Event) -> (String, Value) {
 fn checked(draft: &Draft) -> Result<recount_event::Draft, Error> {
     door::draft(&draft.kind, &draft.data.to_string()).map_err(|why| {
         let message =
-            format!("a hook was translated to an event of type {} that was refused: {why}", draft.kind);
+            format!("a report was translated to an event of type {} that was refused: {why}", draft.kind);
         Failure::new(Code::Internal, message).into()
     })
 }

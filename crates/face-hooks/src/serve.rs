@@ -12,9 +12,6 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use bytes::Bytes;
 use http::{HeaderValue, header};
-use http_body::Body as _;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use recount_engine::{RequestContext, Scope};
 use recount_event::Code;
 use recount_record::hooks;
 use recount_transport::{RequestId, media};
@@ -22,11 +19,11 @@ use serde_json::{Value, json};
 
 use crate::error::Refusal;
 use crate::face_state::FaceState;
-use crate::limits;
+use crate::{limits, otlp, request};
 
-/// The route of hooks. Must be served after a layer that adds a [`RequestContext`].
+/// The routes of hooks and of OTLP. Must be served after a layer that adds a [`RequestContext`].
 pub fn router(state: FaceState) -> Router {
-    Router::new().route("/hooks/{agent}/{event}", post(take)).with_state(state)
+    Router::new().route("/hooks/{agent}/{event}", post(take)).merge(otlp::routes()).with_state(state)
 }
 
 async fn take(
@@ -49,11 +46,7 @@ async fn record(
     query: Option<&str>,
     request: Request,
 ) -> Result<Value, Refusal> {
-    let Some(visitor) = request.extensions().get::<RequestContext>().cloned() else {
-        let detail = "the request has no token; send `authorization: Bearer TOKEN`";
-        return Err(Refusal::new(Code::TokenMissing, detail));
-    };
-    may_record(&visitor)?;
+    let visitor = request::recorder(&request)?;
     let permission_wait = permission_wait(query)?;
     let bytes = body_bytes(request).await?;
     let body: Value = serde_json::from_slice(&bytes)
@@ -61,19 +54,6 @@ async fn record(
     let hook =
         hooks::read(agent, event, body).map_err(|why| Refusal::new(Code::BodyMalformed, why.to_string()))?;
     state.record(visitor, hook, permission_wait, bytes.len()).await
-}
-
-/// Refuses tokens without the scope `ingest`, and narrowed tokens, because recording creates sessions.
-fn may_record(visitor: &RequestContext) -> Result<(), Refusal> {
-    if !visitor.caller.may(Scope::Ingest) {
-        return Err(Refusal::new(Code::ScopeMissing, "this request requires the scope ingest"));
-    }
-    if !visitor.caller.narrowing.is_none() {
-        let detail = "the token is limited to certain tasks or sessions; recording requires a token without that \
-             limit";
-        return Err(Refusal::new(Code::ScopeMissing, detail));
-    }
-    Ok(())
 }
 
 /// How long to hold a permission open; `None` without `ask=1`. Parameters: `?ask=1&wait_seconds=N`.
@@ -114,26 +94,7 @@ async fn body_bytes(request: Request) -> Result<Bytes, Refusal> {
         let detail = "the content-type of the body is not JSON; send content-type: application/json";
         return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
     }
-    let max = limits::BODY_BYTES_MAX;
-    let too_large = || {
-        Refusal::new(
-            Code::BodyTooLarge,
-            format!("the body is larger than {max} bytes; the hook was not recorded"),
-        )
-    };
-    if request.body().size_hint().lower() > max as u64 {
-        return Err(too_large());
-    }
-    let collected = Limited::new(request.into_body(), max).collect();
-    match tokio::time::timeout(limits::BODY_WAIT, collected).await {
-        Err(_) => {
-            let waited = limits::BODY_WAIT.as_secs();
-            Err(Refusal::new(Code::BodyTimeout, format!("the body did not arrive within {waited} seconds")))
-        }
-        Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
-        Ok(Err(why)) => Err(Refusal::new(Code::BodyMalformed, format!("the body ended early: {why}"))),
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-    }
+    request::collect(request.into_body(), limits::BODY_BYTES_MAX, "the hook").await
 }
 
 fn answered(answer: &Value) -> Response {

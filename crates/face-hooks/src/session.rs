@@ -1,16 +1,20 @@
 //! One session of an agent: records its hooks in order, appends them to its run, and holds permissions open.
 //!
-//! Owns the state of the session, which can be rebuilt from the log. Must not depend on HTTP. Start with
+//! The events of the agent's telemetry are recorded by `telemetry`. Owns the state of the session, which can be rebuilt from the log. Must not depend on HTTP. Start with
 //! [`Session::work`].
+
+mod telemetry;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use recount_engine::{Engine, Error, Events, PromptRow, RequestContext};
-use recount_event::{Code, ForeignId, PromptKind, SessionId};
+use recount_engine::{Engine, Error, Events, PromptRow, RequestContext, RunRow};
+use recount_event::family::run::Agent;
+use recount_event::{Code, ForeignId, PromptKind, RunId, SessionId};
+use recount_record::claude_telemetry::{self, TelemetryEvent};
 use recount_record::hooks::{self, Hook, Seen};
 use recount_record::{Answer, Elsewhere, Ending};
 use recount_world::Shutdown;
@@ -21,12 +25,18 @@ use tokio::time::Instant;
 use crate::counted::Counted;
 use crate::error::Refusal;
 use crate::limits;
-use crate::open_run::{OpenRun, data_of};
+use crate::open_run::{OpenRun, Opening, data_of};
+use telemetry::Telemetry;
 
-/// A hook in the queue of its session.
+/// What an agent reports.
+pub(crate) enum Report {
+    Hook { hook: Hook, hold: Option<PermissionHold> },
+    Telemetry(Vec<TelemetryEvent>),
+}
+
+/// A report in the queue of its session.
 pub(crate) struct Incoming {
-    pub(crate) hook: Hook,
-    pub(crate) hold: Option<PermissionHold>,
+    pub(crate) report: Report,
     pub(crate) to: oneshot::Sender<Result<Value, Refusal>>,
     pub(crate) _queued: Counted,
 }
@@ -49,7 +59,7 @@ impl SessionName {
         u64::from_le_bytes(self.0.as_bytes()[..8].try_into().expect("a digest has 32 bytes"))
     }
 
-    fn row(&self) -> String {
+    pub(crate) fn row(&self) -> String {
         self.0.to_hex().as_str()[..32].to_owned()
     }
 }
@@ -74,13 +84,14 @@ pub(crate) struct Session {
     run: Option<OpenRun>,
     /// Whether the session had a run.
     had_runs: bool,
-    /// Ids of the messages that started runs.
-    prompts: VecDeque<String>,
+    /// Ids of the messages that started runs, and their runs.
+    prompts: VecDeque<(String, RunId)>,
     /// Hooks that wait for a run.
     held: VecDeque<Hook>,
     held_dropped: bool,
-    /// The stop hook of a prompt whose calls have no outcome yet, and its deadline.
+    /// The stop hook of a prompt whose calls have no outcome yet or whose tokens are not reported yet, and its deadline.
     stopping: Option<(Hook, Instant)>,
+    telemetry: Telemetry,
     waiters: Vec<Waiter>,
     held_permissions: Arc<AtomicUsize>,
     /// The events of the run, while an agent waits for an answer.
@@ -105,6 +116,7 @@ impl Session {
         name: SessionName,
         is_known: bool,
         held_permissions: Arc<AtomicUsize>,
+        reports_usage: Arc<AtomicBool>,
     ) -> Self {
         Session {
             visitor,
@@ -119,6 +131,7 @@ impl Session {
             held: VecDeque::new(),
             held_dropped: false,
             stopping: None,
+            telemetry: Telemetry::new(reports_usage),
             waiters: Vec::new(),
             held_permissions,
             follow: None,
@@ -129,7 +142,10 @@ impl Session {
     /// Takes hooks until there are none for a while, or the server ends.
     pub(crate) async fn work(mut self, mut inbox: mpsc::Receiver<Incoming>, mut shutdown: Shutdown) {
         loop {
-            let idle = self.waiters.is_empty() && self.stopping.is_none() && self.held.is_empty();
+            let idle = self.waiters.is_empty()
+                && self.stopping.is_none()
+                && self.held.is_empty()
+                && !self.telemetry.is_due();
             let due = self.due();
             let woken = tokio::select! {
                 biased;
@@ -141,7 +157,10 @@ impl Session {
             };
             match woken {
                 Woken::Shutdown => break,
-                Woken::Hook(None) if self.waiters.is_empty() && self.stopping.is_none() => break,
+                Woken::Hook(None) if self.waiters.is_empty() && self.stopping.is_none() => {
+                    self.end_usage_run().await;
+                    break;
+                }
                 // The session left memory, so no hook follows; only deadlines and answers are handled.
                 Woken::Hook(None) => self.expire(recount_world::moment() + limits::SESSION_IDLE).await,
                 Woken::Hook(Some(incoming)) => self.handle(*incoming).await,
@@ -153,6 +172,11 @@ impl Session {
             }
             self.answer_settled().await;
         }
+        // The prompt has ended; only its tokens were waited for.
+        self.stop_if_settled(self.run.as_ref().is_some_and(|run| run.recording.open_calls().is_empty()));
+        if let Err(error) = self.append().await {
+            tracing::info!(%error, "the end of a prompt could not be recorded");
+        }
         // Open permissions stay open in the log; the agent's own dialog decides.
         self.waiters.drain(..).for_each(|waiter| reply(waiter.to, Ok(Value::Null)));
         self.count_waiters();
@@ -163,16 +187,20 @@ impl Session {
         let stop = self.stopping.as_ref().map(|(_, due)| *due);
         let waits = self.waiters.iter().map(|waiter| waiter.until).min();
         let idle = recount_world::moment() + limits::SESSION_IDLE;
-        stop.into_iter().chain(waits).min().unwrap_or(idle)
+        stop.into_iter().chain(waits).chain(self.telemetry.due).min().unwrap_or(idle)
     }
 
-    /// Handles one hook. Retries with the state of the log if the run changed at the same time.
+    /// Handles one report. Retries with the state of the log if the run changed at the same time.
     async fn handle(&mut self, incoming: Incoming) {
-        let Incoming { hook, hold, to, _queued } = incoming;
+        let Incoming { report, to, _queued } = incoming;
         let mut tries = 0;
         let done = loop {
             tries += 1;
-            match self.process(&hook, hold.as_ref()).await {
+            let done = match &report {
+                Report::Hook { hook, hold } => self.process(hook, hold.as_ref()).await,
+                Report::Telemetry(events) => self.record_telemetry(events).await.map(|()| None),
+            };
+            match done {
                 Ok(approval) => break Ok(approval),
                 Err(error) => {
                     // The recording may differ from the log: load it again.
@@ -188,16 +216,20 @@ impl Session {
                 }
             }
         };
-        match (done, hold) {
-            (Ok(Some(approval)), Some(hold)) => {
+        match (done, report) {
+            (Ok(Some(approval)), Report::Hook { hook, hold: Some(hold) }) => {
                 // The engine withdraws the approval at its deadline, and this follows its events.
                 let until = recount_world::moment() + hold.wait + limits::WITHDRAW_WAIT;
                 self.waiters.push(Waiter { approval, agent: hook.agent, until, to, _hold: hold });
                 self.count_waiters();
             }
             (Ok(_), _) => reply(to, Ok(Value::Null)),
-            (Err(error), _) => {
-                tracing::warn!(agent = hook.agent, event = hook.event, %error, "a hook was not recorded");
+            (Err(error), report) => {
+                let event = match &report {
+                    Report::Hook { hook, .. } => hook.event.as_str(),
+                    Report::Telemetry(_) => "telemetry",
+                };
+                tracing::warn!(agent = self.agent, event, %error, "a report of an agent was not recorded");
                 reply(to, Err(error.into()));
             }
         }
@@ -209,6 +241,7 @@ impl Session {
 
     fn forget_run(&mut self) {
         self.run = None;
+        self.telemetry.forget_run();
         self.id = None;
         self.follow = None;
         self.is_known = true;
@@ -226,31 +259,43 @@ impl Session {
         }
         let engine = self.visitor.engine.clone();
         let row = engine.write().recorded_session(&self.name.row(), Some(self.title.clone())).await?;
-        let newest = OpenRun::newest(&engine, row.id).await?;
+        let runs = OpenRun::newest(&engine, row.id, limits::NEWEST_RUNS).await?;
+        let of_telemetry = |run: &&RunRow| run.source.as_deref() == Some(claude_telemetry::SOURCE);
+        let newest = runs.iter().find(|run| !of_telemetry(run));
         self.had_runs = newest.is_some();
         if let Some(newest) = newest {
             for message in OpenRun::messages(&engine, newest.id).await? {
-                self.remember_prompt(message);
+                self.remember_prompt(message, newest.id);
             }
             if !newest.has_ended() {
                 let epoch = self.next_epoch();
-                let mut run = OpenRun::load(&engine, newest.id, self.agent, epoch).await?;
+                let source = hooks::source(self.agent, None);
+                let mut run = OpenRun::load(&engine, newest.id, &source, epoch).await?;
                 if !self.is_known {
                     run.recording.gap("recorder_restarted", "hooks sent while the server was not running");
                 }
                 self.run = Some(run);
             }
         }
+        if let Some(open) = runs.iter().find(|run| of_telemetry(run) && !run.has_ended()) {
+            let epoch = self.next_epoch();
+            self.load_usage_run(open.id, epoch).await?;
+        }
         self.is_known = true;
         self.id = Some(row.id);
         Ok(row.id)
     }
 
-    fn remember_prompt(&mut self, id: String) {
+    fn remember_prompt(&mut self, id: String, run: RunId) {
         if self.prompts.len() >= limits::PROMPTS_REMEMBERED_MAX {
             self.prompts.pop_front();
         }
-        self.prompts.push_back(id);
+        self.prompts.push_back((id, run));
+    }
+
+    /// The run that a prompt started.
+    fn run_of(&self, prompt: &str) -> Option<RunId> {
+        self.prompts.iter().rev().find(|(id, _)| id == prompt).map(|(_, run)| *run)
     }
 
     /// Records a hook and appends. Returns the approval that was requested.
@@ -259,6 +304,11 @@ impl Session {
         let session = self.load_session().await?;
         if self.run.as_ref().is_some_and(|run| run.recording.is_ended()) {
             self.run = None;
+        }
+        if matches!(hook.seen, Seen::SessionEnded { .. }) && self.awaits_usage() {
+            // The prompt has ended before, and the agent sends the rest now.
+            self.hurry_usage();
+            return Ok(None);
         }
         if matches!(hook.seen, Seen::Prompted { .. }) && !self.end_previous_prompt(hook).await? {
             return Ok(None);
@@ -283,7 +333,12 @@ impl Session {
                 hooks::withdraw_all(&mut run.recording, hook.agent, "the agent continued without an answer");
             }
             let patches = hook.patches(&run.recording);
-            if hook.record(&mut run.recording, false) && self.stopping.is_none() {
+            let is_stop = matches!(hook.seen, Seen::Stopped { .. });
+            if is_stop && self.telemetry.is_expected() {
+                hook.record_before_end(&mut run.recording);
+                self.telemetry.await_usage();
+                self.stopping.get_or_insert((hook.clone(), recount_world::moment() + limits::USAGE_WAIT));
+            } else if hook.record(&mut run.recording, false) && self.stopping.is_none() {
                 let due = recount_world::moment() + limits::STOP_WAIT;
                 self.stopping = Some((hook.clone(), due));
             }
@@ -295,8 +350,9 @@ impl Session {
         self.append().await?;
         self.held.clear();
         self.held_dropped = false;
-        if matches!(hook.seen, Seen::Prompted { .. }) {
-            self.remember_prompt(hook.message_id());
+        if let (Seen::Prompted { .. }, Some(run)) = (&hook.seen, &self.run) {
+            let run = run.id;
+            self.remember_prompt(hook.message_id(), run);
         }
         Ok(approval)
     }
@@ -306,7 +362,7 @@ impl Session {
     async fn end_previous_prompt(&mut self, hook: &Hook) -> Result<bool, Error> {
         let id = hook.message_id();
         let Some(run) = &mut self.run else {
-            return Ok(hook.prompt.is_none() || !self.prompts.contains(&id));
+            return Ok(hook.prompt.is_none() || self.run_of(&id).is_none());
         };
         if run.recording.has_message(&id) {
             return Ok(false);
@@ -315,7 +371,7 @@ impl Session {
         {
             return Ok(true);
         }
-        if self.prompts.contains(&id) && hook.prompt.is_some() {
+        if hook.prompt.is_some() && self.prompts.iter().any(|(known, _)| *known == id) {
             return Ok(false);
         }
         if self.stopping.is_some() {
@@ -336,7 +392,7 @@ impl Session {
         // For example the end of a sub-agent that outlived the prompt.
         let is_late = matches!(hook.seen, Seen::Other)
             && hook.prompt.is_some()
-            && self.prompts.contains(&hook.message_id());
+            && self.run_of(&hook.message_id()).is_some();
         if (!hook.opens_run() || is_late) && !ends_unused {
             // The end of a prompt or session is redundant when all runs have ended.
             let is_news = is_late || matches!(hook.seen, Seen::SessionStarted | Seen::Aside);
@@ -350,22 +406,29 @@ impl Session {
             return Ok(false);
         }
         let epoch = self.next_epoch();
-        let by = self.visitor.caller.name.clone();
-        let run = OpenRun::create(&self.visitor.engine, session, hook, (&by, epoch)).await?;
+        let opening = Opening {
+            title: hook.title(),
+            agent: Agent { name: hook.agent_name().to_owned(), version: hook.version.clone() },
+            source: hooks::source(hook.agent, hook.version.clone()),
+            facts: hook.session_facts(),
+            by: self.visitor.caller.name.clone(),
+        };
+        let run = OpenRun::create(&self.visitor.engine, session, opening, epoch).await?;
         self.had_runs = true;
         self.stopping = None;
         self.run = Some(run);
         Ok(true)
     }
 
-    /// Records the pending stop when all calls have outcomes, or `now`.
+    /// Records the pending stop when all calls have outcomes and the tokens are reported, or `now`.
     fn stop_if_settled(&mut self, now: bool) {
         let Some(run) = &mut self.run else { return };
         if let Some((hook, _)) = &self.stopping
-            && (now || run.recording.open_calls().is_empty())
+            && (now || (run.recording.open_calls().is_empty() && !self.telemetry.awaits_usage))
         {
             hook.record(&mut run.recording, true);
             self.stopping = None;
+            self.telemetry.awaits_usage = false;
         }
     }
 
@@ -374,6 +437,7 @@ impl Session {
         run.append().await?;
         if run.recording.is_ended() {
             self.stopping = None;
+            self.telemetry.awaits_usage = false;
             self.follow = None;
         }
         Ok(())
@@ -427,6 +491,9 @@ impl Session {
             // An answer was appended at the same time and is read below, or the store failed.
             tracing::info!(%error, "expired permissions or outcomes could not be recorded");
             self.forget_run();
+        }
+        if self.telemetry.due.is_some_and(|due| due <= now) {
+            self.end_usage_run().await;
         }
         let engine = self.visitor.engine.clone();
         for waiter in over {

@@ -22,16 +22,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn new(settings: &ExportSettings, tenant: &str) -> Batch {
-        let mut attributes = vec![
-            KeyValue::new("service.name", settings.service_name.as_str()),
-            KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-            KeyValue::new("recount.tenant", tenant),
-        ];
-        for (key, value) in &settings.resource {
-            attributes.retain(|there| there.key != *key);
-            attributes.push(KeyValue::new(key, value.as_str()));
-        }
-        Batch { resource: Resource { attributes }, spans: Vec::new(), bytes: 0 }
+        Batch { resource: resource(settings, Some(tenant)), spans: Vec::new(), bytes: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -73,4 +64,18 @@ impl Batch {
         let resource = Some(self.resource.clone());
         ExportRequest { resource_spans: vec![ResourceSpans { resource, scope_spans: vec![scope_spans] }] }
     }
+}
+
+/// The resource of what is exported; figures of a server belong to no tenant.
+pub(crate) fn resource(settings: &ExportSettings, tenant: Option<&str>) -> Resource {
+    let mut attributes = vec![
+        KeyValue::new("service.name", settings.service_name.as_str()),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+    ];
+    attributes.extend(tenant.map(|tenant| KeyValue::new("recount.tenant", tenant)));
+    for (key, value) in &settings.resource {
+        attributes.retain(|there| there.key != *key);
+        attributes.push(KeyValue::new(key, value.as_str()));
+    }
+    Resource { attributes }
 }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recount_engine::Engine;
-use recount_world::Kind;
+use std::time::Duration;
 
+use recount_engine::Engine;
+use recount_world::{Kind, World};
+
+use crate::batch::resource;
 use crate::figures::{Counters, ExportFigures};
 use crate::follow::Follower;
+use crate::metrics::{ReadPage, push};
 use crate::send::Sender;
 use crate::settings::ExportSettings;
 
@@ -39,6 +43,16 @@ impl Exporter {
             Follower::new(tenant, engine.clone(), self.0.settings.clone(), self.0.sender.clone(), counters);
         follower.prepare().await;
         engine.world().tasks.spawn(Kind::Service, |shutdown| follower.run(shutdown));
+    }
+
+    /// Sends the figures of the server, as the page that `read` returns has them, until the server stops. `Err`: why there can
+    /// be no HTTP client.
+    pub fn push_metrics(&self, read: ReadPage, every: Duration, world: &World) -> Result<(), String> {
+        let settings = &self.0.settings;
+        let sender = Sender::new(&settings.endpoint.for_metrics(), &settings.headers)?;
+        let (to, of_push) = ((sender, resource(settings, None)), world.clone());
+        world.tasks.spawn(Kind::Service, move |shutdown| push(to, read, every, of_push, shutdown));
+        Ok(())
     }
 
     /// By tenant.

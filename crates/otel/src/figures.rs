@@ -3,11 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::project::RunTotals;
+
 /// Counters of one follower, shared with their readers.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) spans: AtomicU64,
     pub(crate) runs: AtomicU64,
+    runs_failed: AtomicU64,
+    input_tokens: AtomicU64,
+    output_tokens: AtomicU64,
+    cost_micros_usd: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) failed_requests: AtomicU64,
     /// Runs that ended up to this position were exported.
@@ -27,6 +33,12 @@ pub struct Failing {
 pub struct ExportFigures {
     pub spans: u64,
     pub runs: u64,
+    /// Those of them that failed.
+    pub runs_failed: u64,
+    /// What these runs used.
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cost_micros_usd: u64,
     /// Spans that the endpoint refused for good.
     pub rejected: u64,
     pub failed_requests: u64,
@@ -41,10 +53,26 @@ impl Counters {
         ExportFigures {
             spans: load(&self.spans),
             runs: load(&self.runs),
+            runs_failed: load(&self.runs_failed),
+            input_tokens: load(&self.input_tokens),
+            output_tokens: load(&self.output_tokens),
+            cost_micros_usd: load(&self.cost_micros_usd),
             rejected: load(&self.rejected),
             failed_requests: load(&self.failed_requests),
             exported_to: load(&self.exported_to),
             failing: self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Counts runs that were exported.
+    pub(crate) fn exported(&self, runs: Vec<RunTotals>) {
+        let add = |counter: &AtomicU64, more: u64| counter.fetch_add(more, Ordering::Relaxed);
+        for run in runs {
+            add(&self.runs, 1);
+            add(&self.runs_failed, u64::from(run.is_failed));
+            add(&self.input_tokens, run.input_tokens);
+            add(&self.output_tokens, run.output_tokens);
+            add(&self.cost_micros_usd, run.cost_micros_usd);
         }
     }
 

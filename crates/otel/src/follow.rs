@@ -18,7 +18,7 @@ use crate::batch::Batch;
 use crate::figures::Counters;
 use crate::ids::{Ancestry, Origin};
 use crate::limits;
-use crate::project::RunSpans;
+use crate::project::{RunSpans, RunTotals};
 use crate::proto::{ExportRequest, Span};
 use crate::send::{Reply, Sender};
 use crate::settings::ExportSettings;
@@ -39,7 +39,7 @@ pub(crate) struct Follower {
     /// When the batch got its first span.
     filled_at: Option<Instant>,
     /// Runs in the batch.
-    runs: u64,
+    runs: Vec<RunTotals>,
     /// Everything up to this position is exported or in the batch.
     through: u64,
     /// The stored position, and when it was stored.
@@ -65,7 +65,7 @@ impl Follower {
             sender,
             counters,
             filled_at: None,
-            runs: 0,
+            runs: Vec::new(),
             through: 0,
             stored: 0,
             stored_at: recount_world::moment(),
@@ -221,7 +221,6 @@ impl Follower {
             && envelope.is_ending()
         {
             self.export_run(envelope.run_id).await;
-            self.runs += 1;
         }
         self.through = position;
         self.note_exported();
@@ -283,8 +282,10 @@ impl Follower {
                 break;
             }
         }
+        let totals = spans.totals();
         spans.finish(&mut finished);
         self.take(&mut finished).await;
+        self.runs.push(totals);
         Ok(())
     }
 
@@ -364,7 +365,7 @@ impl Follower {
             tokio::time::sleep(demanded.unwrap_or_default().max(self.spread(wait))).await;
             wait = (wait * 2).min(limits::RETRY_WAIT_MAX);
         }
-        self.counters.runs.fetch_add(std::mem::take(&mut self.runs), Ordering::Relaxed);
+        self.counters.exported(std::mem::take(&mut self.runs));
         self.batch.clear();
         self.filled_at = None;
         self.note_exported();

@@ -60,3 +60,6 @@ pub const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// Runs above a child run that are looked at to find the first one; beyond that the last one found counts as it.
 pub const ANCESTORS_MAX: usize = 64;
+
+/// How often metrics are sent. A failed attempt is not repeated before.
+pub const METRICS_EVERY: Duration = Duration::from_secs(60);

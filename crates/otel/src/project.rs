@@ -71,8 +71,19 @@ struct RunFields {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cost_micros_usd: Option<u64>,
+    /// Input tokens, output tokens and cost of an external run, as its producer reports them for all of it.
+    reported: Option<[u64; 3]>,
     /// Whether events are missing.
     is_incomplete: bool,
+}
+
+/// What a run used, as far as its source has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunTotals {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cost_micros_usd: u64,
+    pub is_failed: bool,
 }
 
 /// The source of an external run, as its recorder names it.
@@ -110,6 +121,19 @@ struct SpanError {
     message: Option<String>,
 }
 
+impl RunFields {
+    /// Input tokens, output tokens and cost: the sums of the turns, or of a source that has none for turns its totals.
+    fn used(&self) -> [Option<u64>; 3] {
+        let of_turns = [self.input_tokens, self.output_tokens, self.cost_micros_usd];
+        match (of_turns, self.reported) {
+            ([None, None, None], Some(reported)) => {
+                reported.map(|number| Some(number).filter(|number| *number > 0))
+            }
+            (of_turns, _) => of_turns,
+        }
+    }
+}
+
 impl RunSpans {
     pub fn new(run: RunId, origin: Origin, with_contents: bool) -> Self {
         RunSpans {
@@ -129,6 +153,13 @@ impl RunSpans {
     /// Events are missing here.
     pub fn skip(&mut self) {
         self.top.is_incomplete = true;
+    }
+
+    /// The totals of the run so far.
+    pub fn totals(&self) -> RunTotals {
+        let [input_tokens, output_tokens, cost_micros_usd] = self.top.used().map(Option::unwrap_or_default);
+        let is_failed = self.top.status.as_deref() == Some("failed");
+        RunTotals { input_tokens, output_tokens, cost_micros_usd, is_failed }
     }
 
     /// Takes the next event and adds the spans that it finishes.
@@ -155,6 +186,10 @@ impl RunSpans {
             }
             Payload::TurnStarted(started) => self.turn_started(at, started, finished),
             Payload::TurnCompleted(completed) => finished.extend(self.turn_completed(at, completed)),
+            Payload::CostTick(tick) if self.top.driver == Some(Driver::External) => {
+                let tokens = [tick.cumulative_input_tokens, tick.cumulative_output_tokens];
+                self.top.reported = Some([tokens[0], tokens[1], tick.cumulative_cost_micros_usd]);
+            }
             Payload::TurnFailed(failed) => {
                 finished.extend(self.turn_failed(at, &failed.code, Some(&failed.message)));
             }
@@ -534,9 +569,10 @@ impl RunSpans {
         add(&mut attributes, name::RUN_STATUS, top.status.as_deref());
         add(&mut attributes, name::CANCELLED_BY, top.cancelled_by.as_deref());
         attributes.push(KeyValue::new(name::RUN_TURNS, top.turns));
-        add(&mut attributes, name::RUN_INPUT_TOKENS, top.input_tokens);
-        add(&mut attributes, name::RUN_OUTPUT_TOKENS, top.output_tokens);
-        add(&mut attributes, name::RUN_COST, top.cost_micros_usd.map(dollars));
+        let [input_tokens, output_tokens, cost_micros_usd] = top.used();
+        add(&mut attributes, name::RUN_INPUT_TOKENS, input_tokens);
+        add(&mut attributes, name::RUN_OUTPUT_TOKENS, output_tokens);
+        add(&mut attributes, name::RUN_COST, cost_micros_usd.map(dollars));
         add(&mut attributes, name::RUN_INCOMPLETE, top.is_incomplete.then_some(true));
         if let Some(title) = &top.title {
             write_text(name::RUN_TITLE, title, &mut attributes);

@@ -56,7 +56,12 @@ impl Sender {
     }
 
     pub(crate) async fn send(&self, request: &ExportRequest) -> Reply {
-        let body = Bytes::from(request.encode_to_vec());
+        self.send_body(request.encode_to_vec()).await
+    }
+
+    /// Sends a request of any signal; all have the same response.
+    pub(crate) async fn send_body(&self, body: Vec<u8>) -> Reply {
+        let body = Bytes::from(body);
         let sent = self.http.post(self.url.clone()).headers(self.headers.clone());
         let sent = sent.header(CONTENT_TYPE, PROTOBUF).body(body).send().await;
         let response = match sent {

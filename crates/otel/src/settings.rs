@@ -42,6 +42,15 @@ impl Endpoint {
         Some(Endpoint(url))
     }
 
+    /// The address that takes metrics.
+    #[must_use]
+    pub fn for_metrics(&self) -> Endpoint {
+        let mut url = self.0.clone();
+        let path = url.path().strip_suffix(TRACES).unwrap_or_default().to_owned();
+        url.set_path(&format!("{path}/v1/metrics"));
+        Endpoint(url)
+    }
+
     pub(crate) fn url(&self) -> &Url {
         &self.0
     }
@@ -141,6 +150,7 @@ mod tests {
         let keyed = Endpoint::parse("https://example.com/otlp?key=abc").unwrap();
         assert_eq!(keyed.url().as_str(), "https://example.com/otlp/v1/traces?key=abc");
         assert_eq!(keyed.shown(), "https://example.com/otlp/v1/traces");
+        assert_eq!(keyed.for_metrics().url().as_str(), "https://example.com/otlp/v1/metrics?key=abc");
         for text in ["", "localhost:4318", "grpc://a:4317", "https://user:word@example.com", "ftp://a"] {
             assert_eq!(Endpoint::parse(text), None, "{text}");
         }

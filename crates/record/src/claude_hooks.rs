@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use crate::hook_body::{BodyFields, Seen, permission};
-use crate::{How, Outcome, Source};
+use crate::{How, Outcome, Source, claude_telemetry};
 
 pub(crate) fn source() -> Source {
     Source::new(
@@ -16,7 +16,7 @@ pub(crate) fn source() -> Source {
            end of sub-agents, compactions, notifications",
         ],
         &[
-            "tokens and cost",
+            claude_telemetry::NOT_SHOWN,
             "thinking",
             "the start and end of model calls (the run has one turn for all of them)",
             "who decided in the agent's own dialog",

@@ -261,13 +261,7 @@ impl Hook {
         error: Option<&str>,
         now: bool,
     ) -> bool {
-        if let Some(text) = last_text
-            && !recording.has_text()
-            && !text.is_empty()
-        {
-            recording.text(&format!("last-{}", self.key), text);
-        }
-        self.rest(recording);
+        self.last_text(recording, last_text);
         if !now && !recording.open_calls().is_empty() {
             return true;
         }
@@ -276,6 +270,23 @@ impl Hook {
             Some(error) => Ending::Failed { code: "agent_failed".into(), message: error.to_owned() },
         });
         false
+    }
+
+    /// Records what a stop reports, without the end of the run, which [`Hook::record`] adds later.
+    pub fn record_before_end(&self, recording: &mut Recording) {
+        if let Seen::Stopped { last_text, .. } = &self.seen {
+            self.last_text(recording, last_text.as_deref());
+        }
+    }
+
+    fn last_text(&self, recording: &mut Recording, last_text: Option<&str>) {
+        if let Some(text) = last_text
+            && !recording.has_text()
+            && !text.is_empty()
+        {
+            recording.text(&format!("last-{}", self.key), text);
+        }
+        self.rest(recording);
     }
 
     fn call_ended(&self, recording: &mut Recording, call: &CallStart, outcome: &Outcome) {

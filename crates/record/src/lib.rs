@@ -7,18 +7,21 @@
 
 pub mod acp;
 mod claude_hooks;
+pub mod claude_telemetry;
 pub mod claude_transcripts;
 mod codex_hooks;
 pub mod codex_rollouts;
 mod draft;
 mod exit_status;
 mod gemini_hooks;
+pub mod genai_spans;
 mod hook_body;
 pub mod hooks;
 mod ids;
 mod kept;
 pub mod limits;
 pub mod mcp;
+pub mod otlp;
 mod patch;
 mod recording;
 mod source;

@@ -65,6 +65,8 @@ pub struct Recording {
     spoken: bool,
     /// The usage of the turn that is open at the end of the run.
     last_usage: Option<Usage>,
+    /// When it happened, as in the source.
+    source_time: Option<String>,
 }
 
 impl Recording {
@@ -98,7 +100,13 @@ impl Recording {
             prompted: false,
             spoken: false,
             last_usage: None,
+            source_time: None,
         }
+    }
+
+    /// The time of what is recorded from now on, as the source reports it; each event has it as `source_time`.
+    pub fn happened_at(&mut self, ms: Option<u64>) {
+        self.source_time = ms.map(recount_event::time::format_ms);
     }
 
     /// Takes what is to be appended, in order.
@@ -134,9 +142,15 @@ impl Recording {
     /// An event of the agent as it came, as `ext.<agent>.<name>`. `key` recognises a repeated one, which adds nothing; it
     /// is kept in the event, so that this holds after a restart, too.
     pub fn raw(&mut self, name: &str, body: &Value, key: Option<&str>) {
+        self.raw_if_new(name, body, key);
+    }
+
+    /// [`Recording::raw`]; returns whether it is new.
+    pub fn raw_if_new(&mut self, name: &str, body: &Value, key: Option<&str>) -> bool {
         let kind = extension_kind(&self.source.agent.clone(), name);
         let key = key.map(map_id);
-        if key.as_ref().is_none_or(|key| self.is_new(&format!("raw {key}"))) {
+        let is_new = key.as_ref().is_none_or(|key| self.is_new(&format!("raw {key}")));
+        if is_new {
             self.put(
                 kind,
                 Fields::new()
@@ -145,6 +159,7 @@ impl Recording {
                     .all(raw(body)),
             );
         }
+        is_new
     }
 
     /// The same for a body that is not JSON, or is to be kept byte for byte.
@@ -231,6 +246,7 @@ impl Recording {
     /// Adds a draft, unless the run is over.
     fn put(&mut self, kind: impl Into<std::borrow::Cow<'static, str>>, fields: Fields) {
         if !self.ended {
+            let fields = fields.maybe("source_time", self.source_time.clone());
             self.drafts.push(Draft::new(kind, fields.done()));
         }
     }

@@ -33,6 +33,7 @@ pub(crate) struct Sources {
     pub(crate) places: FaceState,
     pub(crate) turns: recount_face_aap::FaceState,
     pub(crate) listeners: recount_face_aaep::FaceState,
+    pub(crate) recorders: recount_face_hooks::FaceState,
     pub(crate) requests: Arc<Requests>,
     pub(crate) webhooks: Arc<WebhookService>,
     pub(crate) started: Instant,
@@ -40,6 +41,15 @@ pub(crate) struct Sources {
 }
 
 pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(text::MEDIA_TYPE)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, read(&sources).await).into_response()
+}
+
+/// The page with current figures.
+pub(crate) async fn read(sources: &Sources) -> String {
     let stats = match sources.tenants.stats().await {
         Ok(stats) => Some(stats),
         Err(error) => {
@@ -47,11 +57,7 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
             None
         }
     };
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(text::MEDIA_TYPE)),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
-    (headers, page(&sources, stats.as_ref())).into_response()
+    page(sources, stats.as_ref())
 }
 
 /// The whole page. If the store does not respond, its figures are omitted.
@@ -94,6 +100,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
         let last = stats.map(|stats| stats.store.last_position);
         export::write_to(&mut page, exporter, last, sources.tenants.default_engine().world().clock.now_ms());
     }
+    export::received(&mut page, sources.recorders.otlp_figures());
     places(&mut page, sources);
     listeners(&mut page, sources);
     webhooks(&mut page, sources);

@@ -72,6 +72,7 @@ pub struct Running {
     /// The engine of the default tenant.
     pub engine: Engine,
     pub(crate) gate: Gate,
+    pub(crate) sources: Sources,
     #[cfg(test)]
     pub(crate) webhooks: Arc<WebhookService>,
 }
@@ -289,6 +290,7 @@ impl Running {
             turns: recount_face_aap::FaceState::new(profiles, recount_face_aap::limits::STREAMS_MAX),
             listeners: listeners::face(&world, key.as_ref(), &engine, aaep, gate.tenants.audit().cloned())
                 .await?,
+            recorders: recount_face_hooks::FaceState::default(),
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
@@ -298,7 +300,7 @@ impl Running {
         let sign_in = sign_in
             .zip(key.as_ref())
             .map(|(settings, key)| Arc::new(SignInService::new(settings, gate.clone(), key, world.clone())));
-        let router = router(sources, stores, &gate, aaep.rooms.access, decisions, sign_in);
+        let router = router(sources.clone(), stores, &gate, aaep.rooms.access, decisions, sign_in);
         let forwards = key.filter(|_| is_in_database).map(|key| {
             let (key, entropy) = (NodeKey::derive(&key), world.entropy.clone());
             Arc::new(ForwardAcceptor { key, entropy, allows_anonymous: gate.allows_anonymous() })
@@ -325,6 +327,7 @@ impl Running {
             room_address,
             engine,
             gate,
+            sources,
             #[cfg(test)]
             webhooks: service,
         };
@@ -421,7 +424,7 @@ fn router(
         .merge(server_router(&sources, stores.as_ref(), gate, sign_in.as_ref()));
     let router = applications::mount(router, &gate.aap, sources.turns.clone())
         .merge(recount_face_aaep::router(sources.listeners.clone()))
-        .merge(recount_face_hooks::router(recount_face_hooks::FaceState::default()))
+        .merge(recount_face_hooks::router(sources.recorders.clone()))
         .merge(recount_face_mcp::router(in_process))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
 use recount_log::{Fault, FaultKind, MemoryStore, Retry, Store};
+use recount_otel::metrics::ReadPage;
 use recount_otel::{ExportSettings, Exporter};
 use recount_run::{CancelledBy, Command};
 use recount_world::platform;
@@ -30,7 +31,7 @@ use crate::settings::join_names;
 use crate::stores::Stores;
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::tls::ServerTls;
-use crate::{Files, Running, StartError, backup, limits, logging, standby};
+use crate::{Files, Running, StartError, backup, limits, logging, metrics, standby};
 
 /// The file of a data folder that notes the process and the address of the server that uses it.
 const ADDRESS: &str = "address";
@@ -537,7 +538,16 @@ async fn assemble_on(
     if let Some(settings) = export_settings(config)? {
         let failed =
             |why| StartError::failed(format!("cannot create an HTTP client for otel.endpoint: {why}"));
-        running.gate.tenants.export_traces(Exporter::new(settings).map_err(failed)?).await;
+        let exporter = Exporter::new(settings).map_err(failed)?;
+        if config.otel.as_ref().is_some_and(|export| export.metrics) {
+            let (sources, world) = (running.sources.clone(), running.engine.world().clone());
+            let read: ReadPage = Box::new(move || {
+                let sources = sources.clone();
+                Box::pin(async move { metrics::read(&sources).await })
+            });
+            exporter.push_metrics(read, recount_otel::limits::METRICS_EVERY, &world).map_err(failed)?;
+        }
+        running.gate.tenants.export_traces(exporter).await;
     }
     tracing::info!("{}", pool.sandbox_summary(is_open_to_commands(&running)));
     Ok((running, listeners, pool))
@@ -591,7 +601,8 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let before = resumed_runs_line(unfinished);
     let exported = config.otel.as_ref().map(|export| {
         let contents = if export.contents { ", with their contents" } else { "" };
-        format!("ended runs are exported as traces to {}{contents}", export.endpoint.shown())
+        let metrics = if export.metrics { "; metrics are sent every minute" } else { "" };
+        format!("ended runs are exported as traces to {}{contents}{metrics}", export.endpoint.shown())
     });
     let is_private = config.tls.is_some() || config.bind.is_local();
     let privacy =
@@ -752,7 +763,33 @@ mod tests {
             assert!(page.contains(line), "{line}: {page}");
         }
         assert!(!page.contains("recount_otel_lag_events 0"), "{page}");
+        check_dashboard(&page);
         inside.running.stop().await;
+    }
+
+    /// Every query of the Grafana dashboard names metrics and labels that the page has.
+    fn check_dashboard(page: &str) {
+        let dashboard = include_str!("../../../packaging/grafana/recount.json");
+        let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+        let panels = dashboard["panels"].as_array().unwrap();
+        let queries = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+        let queries: Vec<&str> = queries.map(|target| target["expr"].as_str().unwrap()).collect();
+        assert!(queries.len() > 20, "{queries:?}");
+        for query in queries {
+            let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let names = words.filter(|word| word.starts_with("recount_") || word.starts_with("process_"));
+            for name in names {
+                let has_label = |line: &str, label: &str| line.contains(&format!("{label}=\""));
+                let is_sample =
+                    |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
+                let mut samples = page.lines().filter(is_sample).peekable();
+                assert!(samples.peek().is_some(), "no metric {name}: {query}");
+                let by = query.split_once(" by (").map_or("", |(_, rest)| rest.split(')').next().unwrap());
+                for label in by.split(", ").filter(|label| !label.is_empty()) {
+                    assert!(samples.clone().any(|line| has_label(line, label)), "no label {label}: {query}");
+                }
+            }
+        }
     }
 
     #[tokio::test]

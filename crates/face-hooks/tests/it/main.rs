@@ -8,6 +8,9 @@ mod agent;
 mod held;
 #[path = "../../../server/tests/it/hooks/irregular.rs"]
 mod irregular;
+mod otlp_logs;
+mod otlp_traces;
+mod otlp_wire;
 #[path = "../../../server/tests/it/hooks/permissions.rs"]
 mod permissions;
 #[path = "../../../server/tests/it/hooks/recording.rs"]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod export;
+mod metrics_push;
 mod properties;
 mod receiver;
 mod scene;

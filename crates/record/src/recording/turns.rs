@@ -138,6 +138,12 @@ impl Recording {
         self.cost_tick();
     }
 
+    /// A request to a model that the source reports apart from turns.
+    pub fn add_usage(&mut self, usage: &Usage) {
+        self.use_up(usage.input_tokens, usage.output_tokens, usage.cost_micros_usd);
+        self.cost_tick();
+    }
+
     /// Reports the sums of the turns that are over, which are the totals of the run: `cost.tick`. Where a turn has no cost,
     /// `unpriced_turns` says how many, as the cost is then not all of it.
     pub fn cost_tick(&mut self) {
@@ -156,6 +162,11 @@ impl Recording {
         used.output_tokens = sum(used.output_tokens, output);
         used.cost_micros_usd = sum(used.cost_micros_usd, cost);
         used.unpriced += u64::from(cost.is_none());
+    }
+
+    /// Whether the run has any turn.
+    pub fn has_turns(&self) -> bool {
+        self.turns.next_index > 0
     }
 
     /// Whether a turn is open.

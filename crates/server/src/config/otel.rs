@@ -17,6 +17,8 @@ pub(crate) struct TraceExport {
     service_name: String,
     resource: Vec<(String, String)>,
     pub(crate) contents: bool,
+    /// Whether the figures of the server are sent, too.
+    pub(crate) metrics: bool,
     history: bool,
 }
 
@@ -28,6 +30,7 @@ pub(super) fn settle(values: &Values) -> Option<TraceExport> {
         service_name: values.otel_service_name.clone(),
         resource: values.otel_resource.clone(),
         contents: values.otel_contents,
+        metrics: values.otel_metrics,
         history: values.otel_history,
     })
 }

@@ -232,6 +232,8 @@ settings! { place;
         "further attributes of the resource, as `name=value`; comma-separated in the variable. Otherwise `OTEL_RESOURCE_ATTRIBUTES` applies";
     otel_contents: bool = Bool "otel.contents", "false", yes_or_no,
         "`true`: traces have prompts, arguments, outputs and messages, [masked as stored](opentelemetry.md#contents)";
+    otel_metrics: bool = Bool "otel.metrics", "false", yes_or_no,
+        "`true`: the figures of `/metrics` are sent to the endpoint every minute";
     otel_history: bool = Bool "otel.history", "false", yes_or_no,
         "`true`: the first start with an endpoint also exports the runs that ended before it";
     rooms: RoomAccess = Text "aaep.rooms", "loopback", rooms,

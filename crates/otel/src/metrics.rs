@@ -1,0 +1,297 @@
+//! The figures of a server as metrics of OTLP: turns the text of its page for Prometheus into a request, and sends one every
+//! minute.
+//!
+//! A push that fails is not repeated, because the next one has the same sums. It must not know what the figures mean. Start
+//! with [`request`].
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use prost::Message;
+use recount_world::{Shutdown, World};
+
+use crate::proto::{InstrumentationScope, KeyValue, Resource};
+use crate::send::{Reply, Sender};
+
+/// Reads the page.
+pub type ReadPage = Box<dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;
+
+#[derive(Clone, PartialEq, Message)]
+pub struct MetricsRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub resource_metrics: Vec<ResourceMetrics>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ResourceMetrics {
+    #[prost(message, optional, tag = "1")]
+    pub resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    pub scope_metrics: Vec<ScopeMetrics>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ScopeMetrics {
+    #[prost(message, optional, tag = "1")]
+    pub scope: Option<InstrumentationScope>,
+    #[prost(message, repeated, tag = "2")]
+    pub metrics: Vec<Metric>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Metric {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub description: String,
+    #[prost(string, tag = "3")]
+    pub unit: String,
+    #[prost(oneof = "Points", tags = "5, 7, 9")]
+    pub points: Option<Points>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Points {
+    #[prost(message, tag = "5")]
+    Gauge(Gauge),
+    #[prost(message, tag = "7")]
+    Sum(Sum),
+    #[prost(message, tag = "9")]
+    Histogram(Histogram),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Gauge {
+    #[prost(message, repeated, tag = "1")]
+    pub data_points: Vec<NumberPoint>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Sum {
+    #[prost(message, repeated, tag = "1")]
+    pub data_points: Vec<NumberPoint>,
+    #[prost(int32, tag = "2")]
+    pub aggregation_temporality: i32,
+    #[prost(bool, tag = "3")]
+    pub is_monotonic: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct NumberPoint {
+    #[prost(fixed64, tag = "2")]
+    pub start_time_unix_nano: u64,
+    #[prost(fixed64, tag = "3")]
+    pub time_unix_nano: u64,
+    #[prost(double, optional, tag = "4")]
+    pub as_double: Option<f64>,
+    #[prost(message, repeated, tag = "7")]
+    pub attributes: Vec<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Histogram {
+    #[prost(message, repeated, tag = "1")]
+    pub data_points: Vec<HistogramPoint>,
+    #[prost(int32, tag = "2")]
+    pub aggregation_temporality: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct HistogramPoint {
+    #[prost(fixed64, tag = "2")]
+    pub start_time_unix_nano: u64,
+    #[prost(fixed64, tag = "3")]
+    pub time_unix_nano: u64,
+    #[prost(fixed64, tag = "4")]
+    pub count: u64,
+    #[prost(double, optional, tag = "5")]
+    pub sum: Option<f64>,
+    #[prost(fixed64, repeated, tag = "6")]
+    pub bucket_counts: Vec<u64>,
+    #[prost(double, repeated, tag = "7")]
+    pub explicit_bounds: Vec<f64>,
+}
+
+/// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
+const CUMULATIVE: i32 = 2;
+
+/// A family of the page, while it is read.
+#[derive(Default)]
+struct Family<'a> {
+    name: &'a str,
+    kind: &'a str,
+    unit: &'a str,
+    help: &'a str,
+    /// Suffix of the name, labels and value.
+    samples: Vec<(&'a str, Vec<(&'a str, &'a str)>, f64)>,
+}
+
+/// Turns a page of OpenMetrics into a request. Sums count from `started_ms`.
+pub fn request(page: &str, resource: Resource, started_ms: u64, now_ms: u64) -> MetricsRequest {
+    let mut families: Vec<Family<'_>> = Vec::new();
+    for line in page.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let mut words = comment.splitn(3, ' ');
+            let (Some(what), Some(name), Some(text)) = (words.next(), words.next(), words.next()) else {
+                continue;
+            };
+            if families.last().is_none_or(|family| family.name != name) {
+                families.push(Family { name, ..Family::default() });
+            }
+            let Some(family) = families.last_mut() else { continue };
+            match what {
+                "TYPE" => family.kind = text,
+                "UNIT" => family.unit = text,
+                _ => family.help = text,
+            }
+        } else if let Some(family) = families.last_mut() {
+            family.samples.extend(sample(family.name, line));
+        }
+    }
+    let times = (started_ms.saturating_mul(1_000_000), now_ms.saturating_mul(1_000_000));
+    let scope =
+        InstrumentationScope { name: "recount".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let metrics = families.iter().map(|family| family.metric(times)).collect();
+    let scope_metrics = vec![ScopeMetrics { scope: Some(scope), metrics }];
+    MetricsRequest { resource_metrics: vec![ResourceMetrics { resource: Some(resource), scope_metrics }] }
+}
+
+/// `name{label="value",…} number`, without escaped values, of which the page has none.
+fn sample<'a>(family: &str, line: &'a str) -> Option<(&'a str, Vec<(&'a str, &'a str)>, f64)> {
+    let (head, value) = line.rsplit_once(' ')?;
+    let (name, labels) = head.split_once('{').unwrap_or((head, ""));
+    let labels = labels.trim_end_matches('}').split("\",").filter_map(|label| {
+        let (name, value) = label.split_once("=\"")?;
+        Some((name, value.trim_end_matches('"')))
+    });
+    Some((name.strip_prefix(family)?, labels.collect(), value.parse().ok()?))
+}
+
+impl Family<'_> {
+    fn metric(&self, times: (u64, u64)) -> Metric {
+        let points = || self.samples.iter().map(|(_, labels, value)| point(labels, *value, times)).collect();
+        let points = match self.kind {
+            "counter" => Points::Sum(Sum {
+                data_points: points(),
+                aggregation_temporality: CUMULATIVE,
+                is_monotonic: true,
+            }),
+            "histogram" => Points::Histogram(Histogram {
+                data_points: vec![self.histogram(times)],
+                aggregation_temporality: CUMULATIVE,
+            }),
+            _ => Points::Gauge(Gauge { data_points: points() }),
+        };
+        let suffix = if self.kind == "info" { "_info" } else { "" };
+        Metric {
+            name: format!("{}{suffix}", self.name),
+            description: self.help.to_owned(),
+            unit: match self.unit {
+                "seconds" => "s".to_owned(),
+                "bytes" => "By".to_owned(),
+                other => other.to_owned(),
+            },
+            points: Some(points),
+        }
+    }
+
+    /// The one histogram of a family. Buckets of the page include those before them.
+    fn histogram(&self, (start_time_unix_nano, time_unix_nano): (u64, u64)) -> HistogramPoint {
+        let (mut bucket_counts, mut explicit_bounds, mut before) = (Vec::new(), Vec::new(), 0);
+        let (mut count, mut sum) = (0, None);
+        for (suffix, labels, value) in &self.samples {
+            match (*suffix, labels.first()) {
+                ("_bucket", Some((_, bound))) => {
+                    let through = *value as u64;
+                    bucket_counts.push(through.saturating_sub(before));
+                    before = through;
+                    explicit_bounds.extend(bound.parse::<f64>().ok().filter(|bound| bound.is_finite()));
+                }
+                ("_count", _) => count = *value as u64,
+                _ => sum = Some(*value),
+            }
+        }
+        HistogramPoint { start_time_unix_nano, time_unix_nano, count, sum, bucket_counts, explicit_bounds }
+    }
+}
+
+fn point(labels: &[(&str, &str)], value: f64, times: (u64, u64)) -> NumberPoint {
+    NumberPoint {
+        start_time_unix_nano: times.0,
+        time_unix_nano: times.1,
+        as_double: Some(value),
+        attributes: labels.iter().map(|(name, value)| KeyValue::new(name, *value)).collect(),
+    }
+}
+
+/// Sends the figures until the server stops.
+pub(crate) async fn push(
+    (sender, resource): (Sender, Resource),
+    read: ReadPage,
+    every: Duration,
+    world: World,
+    mut shutdown: Shutdown,
+) {
+    let clock = &world.clock;
+    let started_ms = clock.now_ms();
+    let mut is_failing = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = shutdown.requested() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        let request = request(&read().await, resource.clone(), started_ms, clock.now_ms());
+        let failure = match sender.send_body(request.encode_to_vec()).await {
+            Reply::Taken { rejected: 0, .. } => None,
+            Reply::Taken { rejected, why } => Some(format!("{rejected} were rejected: {why}")),
+            Reply::Refused { why, .. } | Reply::Later { why, .. } => Some(why),
+        };
+        match (&failure, is_failing) {
+            (Some(why), false) => {
+                tracing::warn!(
+                    why,
+                    "the OpenTelemetry endpoint does not take metrics; the next ones are sent in a minute"
+                );
+            }
+            (None, true) => tracing::info!("the OpenTelemetry endpoint takes metrics again"),
+            _ => {}
+        }
+        is_failing = failure.is_some();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_becomes_metrics() {
+        let page = "# TYPE a_seconds histogram\n# UNIT a_seconds seconds\n# HELP a_seconds Times.\n\
+                    a_seconds_bucket{le=\"0.5\"} 2\na_seconds_bucket{le=\"1.0\"} 5\na_seconds_bucket{le=\"+Inf\"} 6\n\
+                    a_seconds_count 6\na_seconds_sum 3.5\n\
+                    # TYPE b counter\n# HELP b Requests.\nb_total{route=\"/v1\",status=\"2xx\"} 7\n\
+                    # TYPE c gauge\n# HELP c Open.\nc 0.25\n# TYPE d info\n# HELP d Build.\nd_info{version=\"1\"} 1\n# EOF\n";
+        let request = request(page, Resource { attributes: Vec::new() }, 1, 2);
+        let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
+        let names: Vec<(&str, &str)> =
+            metrics.iter().map(|metric| (metric.name.as_str(), metric.unit.as_str())).collect();
+        assert_eq!(names, [("a_seconds", "s"), ("b", ""), ("c", ""), ("d_info", "")]);
+        let Some(Points::Histogram(times)) = &metrics[0].points else { panic!("{:?}", metrics[0]) };
+        let times = &times.data_points[0];
+        assert_eq!((times.count, times.sum), (6, Some(3.5)));
+        assert_eq!(
+            (&*times.bucket_counts, &*times.explicit_bounds),
+            ([2, 3, 1].as_slice(), [0.5, 1.0].as_slice())
+        );
+        assert_eq!((times.start_time_unix_nano, times.time_unix_nano), (1_000_000, 2_000_000));
+        let Some(Points::Sum(sum)) = &metrics[1].points else { panic!("{:?}", metrics[1]) };
+        assert!(sum.is_monotonic);
+        assert_eq!(sum.data_points[0].as_double, Some(7.0));
+        let labels = [KeyValue::new("route", "/v1"), KeyValue::new("status", "2xx")];
+        assert_eq!(sum.data_points[0].attributes, labels);
+        let Some(Points::Gauge(gauge)) = &metrics[2].points else { panic!("{:?}", metrics[2]) };
+        assert_eq!(gauge.data_points[0].as_double, Some(0.25));
+    }
+}
