@@ -155,6 +155,11 @@ impl Config {
             require_token: values.require_token,
         };
         let sign_in = sign_in::settle(&mut lookup, file.sign_in, &sign_in_place)?;
+        if sign_in.is_some() && options.in_memory {
+            return Err(StartError::usage(
+                "sign_in needs a data folder or a database, but events are kept in memory only; omit one",
+            ));
+        }
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage(
                 "cannot determine the data folder, because HOME is not set; use --data FOLDER",

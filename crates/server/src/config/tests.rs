@@ -206,6 +206,19 @@ fn a_database_is_configured_like_other_settings_and_its_password_is_never_shown(
 }
 
 #[test]
+fn sign_in_needs_a_store_that_lasts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    let text = "public_url='https://r.example'\n[access]\nrequire_token=true\n[sign_in]\nissuer='https://id.example'\n\
+                client_id='r'\n[[sign_in.grants]]\ngroup='g'\nscopes=['read']\n";
+    std::fs::write(&file, text).unwrap();
+    let options = Options { config: Some(file), data: Some("/d".into()), ..Options::default() };
+    assert!(settle(options.clone(), &[]).unwrap().sign_in.is_some());
+    let why = settle(Options { data: None, in_memory: true, ..options }, &[("HOME", "/h")]).unwrap_err();
+    assert!(why.contains("sign_in needs a data folder"), "{why}");
+}
+
+#[test]
 fn provider_keys_are_never_shown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("c.toml");
