@@ -55,6 +55,10 @@ mod tests {
         let fine = ExportFigures {
             spans: 7,
             runs: 2,
+            runs_failed: 0,
+            input_tokens: 0,
+            output_tokens: 0,
+            cost_micros_usd: 0,
             rejected: 0,
             failed_requests: 0,
             exported_to: 90,
