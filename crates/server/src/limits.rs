@@ -362,6 +362,9 @@ pub const SIGN_IN_DEVICE_LIFE_MAX: Duration = Duration::from_secs(30 * 60);
 /// The pause between two requests about a device flow, if the provider names none.
 pub const SIGN_IN_DEVICE_EVERY: Duration = Duration::from_secs(5);
 
+/// The shortest such pause, also where the provider allows a shorter one.
+pub const SIGN_IN_DEVICE_EVERY_MIN: Duration = Duration::from_secs(1);
+
 /// The longest such pause, also where the provider requests a longer one.
 pub const SIGN_IN_DEVICE_EVERY_MAX: Duration = Duration::from_secs(60);
 

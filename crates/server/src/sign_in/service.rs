@@ -55,7 +55,7 @@ struct Device {
     /// The code of the provider.
     code: String,
     every: Duration,
-    /// The provider is not asked again before.
+    /// When the next request to the provider may be sent.
     next_at: Instant,
     /// Who has confirmed it.
     person: Option<Person>,
@@ -214,7 +214,7 @@ impl SignInService {
         let started = self.provider.start_device(&self.scope()).await?;
         let life = Duration::from_secs(started.expires_in).min(limits::SIGN_IN_DEVICE_LIFE_MAX);
         let every = started.interval.map_or(limits::SIGN_IN_DEVICE_EVERY, Duration::from_secs);
-        let every = every.clamp(Duration::from_secs(1), limits::SIGN_IN_DEVICE_EVERY_MAX);
+        let every = every.clamp(limits::SIGN_IN_DEVICE_EVERY_MIN, limits::SIGN_IN_DEVICE_EVERY_MAX);
         let device_code = self.random();
         let next_at = recount_world::moment();
         let device = Device { code: started.device_code, every, next_at, person: None };

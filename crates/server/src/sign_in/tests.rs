@@ -270,7 +270,7 @@ async fn only_whole_current_id_tokens_of_the_provider_sign_in() {
         ("public key as secret", &mac, json!({}), 0, 403, "algorithm is not accepted"),
         ("another algorithm", &alg("RS256"), json!({}), 0, 403, "does not list"),
         ("unknown key", &unknown, json!({}), 0, 403, "does not list"),
-        ("cut signature", &header, json!({}), 4, 403, "signature is wrong"),
+        ("cut signature", &header, json!({}), 6, 403, "signature is wrong"),
         ("no signature", &header, json!({}), 86, 403, "signature is wrong"),
         ("access token", &access_token, json!({}), 0, 403, "not an ID token"),
         ("no group", &header, json!({"groups": ["guests"]}), 0, 403, "You have no access to this server"),

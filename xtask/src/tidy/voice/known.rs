@@ -70,7 +70,7 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/client", "stands in", 1),
     ("crates/client", "told", 1),
     ("crates/command-line", "nobody", 1),
-    ("crates/command-line", "stands", 5),
+    ("crates/command-line", "stands", 4),
     ("crates/engine", "gone", 3),
     ("crates/engine", "say", 1),
     ("crates/engine", "says", 7),
