@@ -51,6 +51,20 @@ fn the_demo_shows_everything_and_keeps_a_true_account() {
     assert!(checked.starts_with(&format!("{run} ok, {} events", events.len())), "{checked}");
 }
 
+#[test]
+fn without_a_sandbox_the_demo_states_why_it_cannot_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = recount();
+    command.arg("demo").env("TMPDIR", folder.path()).env("PATH", folder.path());
+    let output = CommandOutput::of(command.env("RECOUNT_SANDBOX__MODE", "bubblewrap"));
+    assert_eq!((output.status, &*output.data), (5, ""), "{output:?}");
+    for words in
+        ["the demo runs commands", "bwrap is not on the PATH", "for the demo: RECOUNT_SANDBOX__MODE=off"]
+    {
+        assert!(output.words.contains(words), "{words:?} is not in {}", output.words);
+    }
+}
+
 /// The types and texts of a run's events, without pieces of texts, ids, times and paths.
 fn course(events: &str) -> Vec<String> {
     let shown = |line: &str| {
