@@ -16,7 +16,7 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use recount_event::Code;
-use recount_record::claude_telemetry::{self, TelemetryEvent};
+use recount_record::claude_telemetry::{self, RecordContent, TelemetryEvent};
 use recount_record::genai_spans::{self, TraceSpan};
 use recount_record::otlp::{self, Encoding, Span};
 use recount_transport::media;
@@ -82,12 +82,12 @@ async fn logs(state: &FaceState, encoding: Encoding, request: Request) -> Result
     let (mut rejected, mut why) = (0, "");
     for record in &records {
         match claude_telemetry::read(record) {
-            Err(()) => {
+            RecordContent::Foreign => {
                 (rejected, why) =
                     (rejected + 1, "records that are not events of Claude Code are not recorded");
             }
-            Ok(None) => {}
-            Ok(Some(event)) => {
+            RecordContent::OfProgram => {}
+            RecordContent::Event(event) => {
                 let place = *places.entry(event.session.clone()).or_insert(sessions.len());
                 let is_full = sessions.len() >= limits::OTLP_SESSIONS_MAX;
                 match sessions.get_mut(place) {

@@ -324,8 +324,7 @@ pub fn record(recording: &mut Recording, mut spans: Vec<TraceSpan>, is_complete:
     let by_id: BTreeMap<&str, &TraceSpan> = spans.iter().map(|span| (span.id.as_str(), span)).collect();
     let is_chat = |span: &&TraceSpan| span.kind == SpanKind::Chat;
     // Two instrumentations may report the same request, one within the other.
-    let is_repeated =
-        |span: &TraceSpan| by_id.get(span.parent.as_str()).is_some_and(|parent| is_chat(parent));
+    let is_repeated = |span: &TraceSpan| by_id.get(span.parent.as_str()).is_some_and(is_chat);
     let chats: Vec<&TraceSpan> = spans.iter().filter(|span| is_chat(span) && !is_repeated(span)).collect();
     let tools: Vec<&TraceSpan> = spans.iter().filter(|span| span.kind == SpanKind::Tool).collect();
     let ids = call_ids(&tools);

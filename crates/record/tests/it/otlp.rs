@@ -1,6 +1,7 @@
 //! Requests of OTLP with anything in them: readers do not panic, and what is recorded is what the log takes.
 
 use proptest::prelude::*;
+use recount_record::claude_telemetry::RecordContent;
 use recount_record::genai_spans::{self, TraceSpan};
 use recount_record::otlp::{self, Encoding, LogRecord, Span};
 use recount_record::{Recording, claude_telemetry, hooks};
@@ -137,7 +138,10 @@ proptest! {
 
     #[test]
     fn any_events_are_recorded_beside_hooks_and_alone(records in prop::collection::vec(record(), 0..12)) {
-        let read = |record: &LogRecord| claude_telemetry::read(record).ok().flatten();
+        let read = |record: &LogRecord| match claude_telemetry::read(record) {
+            RecordContent::Event(event) => Some(event),
+            _ => None,
+        };
         let events: Vec<_> = records.iter().filter_map(read).collect();
         prop_assert_eq!(events.len(), records.len());
         let mut alone = Recording::begin(&claude_telemetry::source(None));
