@@ -90,6 +90,37 @@ for (const agent of Object.keys(HOOK_AGENTS)) {
   });
 }
 
+for (const protocol of ['http/json', 'http/protobuf']) {
+  test(`the telemetry of Claude Code adds its tokens to the run of its hooks, by ${protocol}`, TEST, async (t) => {
+    const { server, model, home } = await scene(t);
+    await run(home, [BINARY, 'connect', 'claude']);
+    const telemetry = {
+      CLAUDE_CODE_ENABLE_TELEMETRY: '1',
+      OTEL_LOGS_EXPORTER: 'otlp',
+      OTEL_METRICS_EXPORTER: 'none',
+      OTEL_EXPORTER_OTLP_PROTOCOL: protocol,
+      OTEL_EXPORTER_OTLP_ENDPOINT: `${server.origin}/otlp`,
+    };
+    const reporting = { ...home, env: { ...home.env, ...telemetry } };
+    await run(reporting, HOOK_AGENTS.claude(PROMPT));
+    await run(reporting, HOOK_AGENTS.claude(PROMPT));
+    // The first prompt ended before its tokens were known to come.
+    const [first, late, second, ...more] = await recorded(server);
+    assert.equal(more.length, 0);
+    assert.deepEqual([first, late, second].map(({ run: { source } }) => source), [
+      'claude-code-hooks',
+      'claude-code-otel',
+      'claude-code-hooks',
+    ]);
+    assert.equal(late.of('ext.recount.recorded_as')[0].raw.run_id, first.run.id);
+    assert.equal(second.run.status, 'finished');
+    for (const { run } of [late, second]) {
+      assert.deepEqual([run.input_tokens, run.output_tokens], [100 * model.turns.size, 20 * model.turns.size]);
+      assert.ok(run.cost_micros_usd > 0);
+    }
+  });
+}
+
 for (const [agent, { source, folder }] of Object.entries(TRANSCRIPTS)) {
   test(`${source} of ${agent} are imported`, TEST, async (t) => {
     const { server, model, home } = await scene(t);

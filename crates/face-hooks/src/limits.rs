@@ -73,6 +73,9 @@ pub const LATE_USAGE_WAIT: Duration = Duration::from_secs(10);
 /// is cleared.
 pub const TELEMETRY_REMEMBERED_MAX: usize = 16_384;
 
+/// Newest runs of a tenant that show whether its agents report tokens.
+pub const USAGE_RUNS_SEARCHED: usize = 50;
+
 /// Newest runs of a session that are looked at for open ones and for events that are repeated.
 pub const NEWEST_RUNS: usize = 4;
 
@@ -81,6 +84,9 @@ pub const OTLP_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes of requests of OTLP that are in work at once; more is refused with 503, and the exporter sends it again.
 pub const OTLP_BYTES_AT_ONCE_MAX: usize = 32 << 20;
+
+/// Sessions whose events are in one request of OTLP; events of others are rejected.
+pub const OTLP_SESSIONS_MAX: usize = 256;
 
 /// Traces with an open run in memory; spans of one more are refused with 503, and the exporter sends them again.
 pub const TRACES_MAX: usize = 1_024;

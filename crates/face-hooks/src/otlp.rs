@@ -16,7 +16,7 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use recount_event::Code;
-use recount_record::claude_telemetry::{self, TelemetryEvent};
+use recount_record::claude_telemetry::{self, RecordContent, TelemetryEvent};
 use recount_record::genai_spans::{self, TraceSpan};
 use recount_record::otlp::{self, Encoding, Span};
 use recount_transport::media;
@@ -78,15 +78,22 @@ async fn logs(state: &FaceState, encoding: Encoding, request: Request) -> Result
     let (body, _counted) = body_of(state, request).await?;
     let records = otlp::logs(&body, encoding).map_err(|why| Refusal::new(Code::BodyMalformed, why))?;
     let mut sessions: Vec<Vec<TelemetryEvent>> = Vec::new();
-    let mut rejected = 0;
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let (mut rejected, mut why) = (0, "");
     for record in &records {
         match claude_telemetry::read(record) {
-            Err(()) => rejected += 1,
-            Ok(None) => {}
-            Ok(Some(event)) => {
-                match sessions.iter_mut().find(|session| session[0].session == event.session) {
+            RecordContent::Foreign => {
+                (rejected, why) =
+                    (rejected + 1, "records that are not events of Claude Code are not recorded");
+            }
+            RecordContent::OfProgram => {}
+            RecordContent::Event(event) => {
+                let place = *places.entry(event.session.clone()).or_insert(sessions.len());
+                let is_full = sessions.len() >= limits::OTLP_SESSIONS_MAX;
+                match sessions.get_mut(place) {
                     Some(session) => session.push(event),
-                    None => sessions.push(vec![event]),
+                    None if !is_full => sessions.push(vec![event]),
+                    None => (rejected, why) = (rejected + 1, "too many sessions in one request"),
                 }
             }
         }
@@ -95,7 +102,6 @@ async fn logs(state: &FaceState, encoding: Encoding, request: Request) -> Result
         let bytes = body.len() * events.len() / records.len().max(1);
         state.record_telemetry(&visitor, events, bytes).await?;
     }
-    let why = "records that are not events of Claude Code are not recorded";
     Ok(Taken { taken: records.len() - rejected, rejected, why })
 }
 

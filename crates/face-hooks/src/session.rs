@@ -281,6 +281,7 @@ impl Session {
             let epoch = self.next_epoch();
             self.load_usage_run(open.id, epoch).await?;
         }
+        self.look_for_usage().await?;
         self.is_known = true;
         self.id = Some(row.id);
         Ok(row.id)
@@ -316,6 +317,7 @@ impl Session {
         if self.run.is_none() && !self.open_run_for(hook, session).await? {
             return Ok(None);
         }
+        let awaits_usage = matches!(hook.seen, Seen::Stopped { .. }) && self.expects_usage();
         let Some(run) = &mut self.run else { return Ok(None) };
         if self.held_dropped {
             run.recording.gap("too_many", "events that the agent sent between two runs");
@@ -333,8 +335,7 @@ impl Session {
                 hooks::withdraw_all(&mut run.recording, hook.agent, "the agent continued without an answer");
             }
             let patches = hook.patches(&run.recording);
-            let is_stop = matches!(hook.seen, Seen::Stopped { .. });
-            if is_stop && self.telemetry.is_expected() {
+            if awaits_usage {
                 hook.record_before_end(&mut run.recording);
                 self.telemetry.await_usage();
                 self.stopping.get_or_insert((hook.clone(), recount_world::moment() + limits::USAGE_WAIT));

@@ -29,7 +29,7 @@ pub struct Failing {
 }
 
 /// What was exported of one tenant since the server started.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExportFigures {
     pub spans: u64,
     pub runs: u64,

@@ -71,7 +71,7 @@ struct RunFields {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cost_micros_usd: Option<u64>,
-    /// Input tokens, output tokens and cost of an external run, as its producer reports them for all of it.
+    /// Input tokens, output tokens and cost of a recorded run, as its recorder reports them for all of it.
     reported: Option<[u64; 3]>,
     /// Whether events are missing.
     is_incomplete: bool,
@@ -186,7 +186,7 @@ impl RunSpans {
             }
             Payload::TurnStarted(started) => self.turn_started(at, started, finished),
             Payload::TurnCompleted(completed) => finished.extend(self.turn_completed(at, completed)),
-            Payload::CostTick(tick) if self.top.driver == Some(Driver::External) => {
+            Payload::CostTick(tick) if self.top.source.is_some() => {
                 let tokens = [tick.cumulative_input_tokens, tick.cumulative_output_tokens];
                 self.top.reported = Some([tokens[0], tokens[1], tick.cumulative_cost_micros_usd]);
             }

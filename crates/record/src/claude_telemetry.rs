@@ -56,26 +56,38 @@ pub struct TelemetryEvent {
     attributes: Map<String, Value>,
 }
 
-/// Reads a log record. `Err`: it is not of Claude Code. `None`: it is about the program and not about a prompt.
-pub fn read(record: &LogRecord) -> Result<Option<TelemetryEvent>, ()> {
+/// The content of a log record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RecordContent {
+    /// It is not of Claude Code.
+    Foreign,
+    /// It is about the program, and not about a prompt.
+    OfProgram,
+    Event(TelemetryEvent),
+}
+
+/// Reads a log record.
+pub fn read(record: &LogRecord) -> RecordContent {
     let text = |name: &str| record.attributes.get(name).and_then(Value::as_str);
     let is_agent = &*record.scope == SCOPE
         || record.resource.get("service.name").and_then(Value::as_str) == Some(SERVICE);
     let session = text("session.id").filter(|id| !id.is_empty());
-    let (true, Some(session), false) = (is_agent, session, record.event.is_empty()) else { return Err(()) };
+    let (true, Some(session), false) = (is_agent, session, record.event.is_empty()) else {
+        return RecordContent::Foreign;
+    };
     let event = record.event.trim_start_matches("claude_code.").to_owned();
     let prompt = text("prompt.id").filter(|id| !id.is_empty()).map(str::to_owned);
     let is_request = matches!(event.as_str(), "api_request" | "api_error");
     // Hooks report the hooks themselves.
     if !(prompt.is_some() || is_request) || event.starts_with("hook_") {
-        return Ok(None);
+        return RecordContent::OfProgram;
     }
     let identity =
         format!("{session} {event} {} {}", record.time_ns, Value::Object(record.attributes.clone()));
     let version = record.resource.get("service.version").and_then(Value::as_str);
     let mut attributes = record.attributes.clone();
     attributes.retain(|name, _| !CONTEXT.contains(&name.as_str()));
-    Ok(Some(TelemetryEvent {
+    RecordContent::Event(TelemetryEvent {
         session: session.to_owned(),
         prompt,
         version: version.map(str::to_owned),
@@ -83,7 +95,7 @@ pub fn read(record: &LogRecord) -> Result<Option<TelemetryEvent>, ()> {
         time_ms: record.time_ns / 1_000_000,
         event,
         attributes,
-    }))
+    })
 }
 
 /// The source of a run that only has these events.

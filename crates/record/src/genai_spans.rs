@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use crate::claude_telemetry::{as_real, micros_of};
-use crate::kept::{cut, short};
+use crate::kept::{cut, keep, short};
 use crate::otlp::Span;
 use crate::{CallStart, Ending, How, Outcome, Recording, Source, TurnEnd, TurnStart, Usage, limits};
 
@@ -115,12 +115,15 @@ impl TraceSpan {
                 _ => return None,
             },
         };
-        let error = text("error.type").map(str::to_owned);
+        let error = text("error.type").map(|text| short(text, limits::NAME_BYTES_MAX));
         let mut left_out = Vec::new();
         let mut bounded = |name: &str, text: Option<String>| {
             let text = text?;
-            let (kept, is_cut) = cut(&text, limits::SPAN_TEXT_BYTES_MAX);
-            if is_cut {
+            let (mut kept, _) = cut(&text, limits::SPAN_TEXT_BYTES_MAX);
+            if Value::from(kept).to_string().len() > limits::SPAN_TEXT_JSON_BYTES_MAX {
+                (kept, _) = cut(kept, limits::SPAN_TEXT_BYTES_MAX / 6);
+            }
+            if kept.len() < text.len() {
                 left_out.push(name.to_owned());
             }
             Some(kept.to_owned())
@@ -133,18 +136,19 @@ impl TraceSpan {
         let mut room = limits::SPAN_ATTRIBUTES_BYTES_MAX;
         let mut kept = Map::new();
         for (name, value) in attributes {
-            let bytes = name.len() + value.to_string().len();
+            let value = bounded_value(value);
+            let bytes = Value::from(name.as_str()).to_string().len() + value.to_string().len();
             if texts::is_message(name) && (input.is_some() || output.is_some()) {
                 continue;
             }
             if bytes > limits::SPAN_ATTRIBUTE_BYTES_MAX || bytes > room {
-                if left_out.len() < 64 {
-                    left_out.push(short(name, limits::NAME_BYTES_MAX));
+                if left_out.len() < limits::SPAN_LEFT_OUT_MAX {
+                    left_out.push(short(name, limits::SPAN_LEFT_OUT_BYTES_MAX));
                 }
                 continue;
             }
             room -= bytes;
-            kept.insert(name.clone(), value.clone());
+            kept.insert(name.clone(), value);
         }
         Some(TraceSpan {
             id: span.span_id.clone(),
@@ -154,7 +158,7 @@ impl TraceSpan {
             start_ns: span.start_ns,
             end_ns: span.end_ns.max(span.start_ns),
             error: error.or_else(|| span.is_error.then(|| "error".to_owned())),
-            message: span.error.as_deref().map(|text| short(text, limits::SENTENCE_BYTES_MAX)),
+            message: span.error.as_deref().map(|text| short(text, limits::SPAN_MESSAGE_BYTES_MAX)),
             input,
             output,
             attributes: kept,
@@ -254,7 +258,8 @@ impl TraceSpan {
     }
 
     fn stop_reason(&self) -> &'static str {
-        let reasons = self.attributes.get("gen_ai.response.finish_reasons");
+        let names = ["gen_ai.response.finish_reasons", "llm.finish_reason"];
+        let reasons = names.iter().find_map(|name| self.attributes.get(*name));
         let reason = reasons.and_then(|reasons| reasons.as_str().or_else(|| reasons.get(0)?.as_str()));
         match reason {
             _ if self.error.is_some() => "error",
@@ -293,6 +298,17 @@ impl TraceSpan {
     }
 }
 
+/// A value that the log takes as it is: what is nested becomes text, and so do integers that some readers would round.
+fn bounded_value(value: &Value) -> Value {
+    let is_nested = |value: &Value| value.is_array() || value.is_object();
+    let is_deep = match value {
+        Value::Array(items) => items.iter().any(is_nested),
+        Value::Object(fields) => fields.values().any(is_nested),
+        _ => false,
+    };
+    if is_deep { value.to_string().into() } else { keep(value, limits::SPAN_ATTRIBUTE_BYTES_MAX).0 }
+}
+
 /// One step of a run.
 enum Step<'a> {
     /// A chat, and the calls after it.
@@ -308,8 +324,7 @@ pub fn record(recording: &mut Recording, mut spans: Vec<TraceSpan>, is_complete:
     let by_id: BTreeMap<&str, &TraceSpan> = spans.iter().map(|span| (span.id.as_str(), span)).collect();
     let is_chat = |span: &&TraceSpan| span.kind == SpanKind::Chat;
     // Two instrumentations may report the same request, one within the other.
-    let is_repeated =
-        |span: &TraceSpan| by_id.get(span.parent.as_str()).is_some_and(|parent| is_chat(parent));
+    let is_repeated = |span: &TraceSpan| by_id.get(span.parent.as_str()).is_some_and(is_chat);
     let chats: Vec<&TraceSpan> = spans.iter().filter(|span| is_chat(span) && !is_repeated(span)).collect();
     let tools: Vec<&TraceSpan> = spans.iter().filter(|span| span.kind == SpanKind::Tool).collect();
     let ids = call_ids(&tools);

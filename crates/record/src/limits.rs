@@ -98,8 +98,21 @@ pub const OTLP_VALUES_MAX: usize = 1_000_000;
 /// Bytes of an attribute of a span that is kept; a longer one is left out, and `left_out` names it.
 pub const SPAN_ATTRIBUTE_BYTES_MAX: usize = 4 << 10;
 
-/// Bytes of the attributes of a span that are kept; the others are left out, and `left_out` names them.
-pub const SPAN_ATTRIBUTES_BYTES_MAX: usize = 24 << 10;
+/// Bytes of the attributes of a span that are kept; the others are left out, and `left_out` names them. With the texts of a span
+/// they fit into a raw body however they are escaped.
+pub const SPAN_ATTRIBUTES_BYTES_MAX: usize = 12 << 10;
 
 /// Bytes of the input and of the output of a span; the rest is cut, and `left_out` names it.
 pub const SPAN_TEXT_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of these as JSON; more are cut to a sixth of [`SPAN_TEXT_BYTES_MAX`], which no escapes lengthen beyond this.
+pub const SPAN_TEXT_JSON_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of the error message of a span; the rest is cut.
+pub const SPAN_MESSAGE_BYTES_MAX: usize = 1 << 10;
+
+/// Names of attributes that are left out of a span; more are not named.
+pub const SPAN_LEFT_OUT_MAX: usize = 32;
+
+/// Bytes of such a name; the rest is cut.
+pub const SPAN_LEFT_OUT_BYTES_MAX: usize = 64;

@@ -24,6 +24,9 @@ const NAMED_RUNS_MAX: usize = 5;
 /// Sources whose runs may have been created long after the events that they record.
 const IMPORTED: [&str; 2] = ["claude-transcripts", "codex-rollouts"];
 
+/// The source of runs that only have what an agent reported of a recorded prompt after its end.
+const TELEMETRY: &str = "claude-code-otel";
+
 /// Kinds of runs that call no model, and so cost nothing.
 const WITHOUT_MODEL: [&str; 3] = ["shell", "git", "file"];
 
@@ -159,13 +162,16 @@ impl Today {
 }
 
 /// A prompt that was recorded while the agent worked and imported afterwards is one run: the recorded one, with the figures
-/// and the version that the imported one adds.
+/// and the version that the imported one adds. So is one whose tokens were reported after its end.
 fn joined(runs: &[Run]) -> Vec<Run> {
-    let is_imported = |run: &Run| run.source.as_deref().is_some_and(|source| IMPORTED.contains(&source));
-    let mut all: Vec<Run> = runs.iter().filter(|run| !is_imported(run)).cloned().collect();
-    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let is_from =
+        |run: &Run, sources: &[&str]| run.source.as_deref().is_some_and(|source| sources.contains(&source));
+    let adds = |run: &Run| is_from(run, &IMPORTED) || is_from(run, &[TELEMETRY]);
+    let mut all: Vec<Run> = runs.iter().filter(|run| !adds(run)).cloned().collect();
+    let mut taken: BTreeSet<(String, bool)> = BTreeSet::new();
     // The oldest first, as equal prompts are paired in their order.
-    for run in runs.iter().rev().filter(|run| is_imported(run)) {
+    for run in runs.iter().rev().filter(|run| adds(run)) {
+        let is_late = is_from(run, &[TELEMETRY]);
         let title = run.title.as_deref().unwrap_or_default().trim_end_matches('…');
         let is_same = |live: &&mut Run| {
             let begins =
@@ -173,13 +179,18 @@ fn joined(runs: &[Run]) -> Vec<Run> {
             begins
                 && run.session_id.is_some()
                 && live.session_id == run.session_id
-                && !taken.contains(&live.id)
+                && !taken.contains(&(live.id.clone(), is_late))
         };
         match all.iter_mut().rev().find(is_same) {
             Some(live) => {
-                taken.insert(live.id.clone());
+                taken.insert((live.id.clone(), is_late));
                 live.agent_version = live.agent_version.take().or_else(|| run.agent_version.clone());
-                if (live.cost_micros_usd, live.input_tokens, live.output_tokens) == (0, 0, 0) {
+                if is_late {
+                    // Its totals do not have what the recorded run has.
+                    live.cost_micros_usd += run.cost_micros_usd;
+                    live.input_tokens += run.input_tokens;
+                    live.output_tokens += run.output_tokens;
+                } else if (live.cost_micros_usd, live.input_tokens, live.output_tokens) == (0, 0, 0) {
                     live.cost_micros_usd = run.cost_micros_usd;
                     (live.input_tokens, live.output_tokens) = (run.input_tokens, run.output_tokens);
                 }
@@ -432,6 +443,16 @@ mod tests {
         assert_eq!((today.runs, today.cost.micros_usd, today.cost.runs_unknown), (4, 20, 0));
         let [agent] = &today.agents[..] else { panic!("one agent in one version: {:?}", today.agents) };
         assert_eq!((agent.runs, agent.imported, agent.version.as_deref()), (4, 2, Some("2.1.330")));
+    }
+
+    #[test]
+    fn tokens_that_were_reported_after_the_end_of_a_prompt_count_with_it() {
+        let figures = |source: &str, cost: u64| json!({"session_id": "chat_1", "source": source, "title": "Fix it", "cost_micros_usd": cost, "input_tokens": 1});
+        let runs = [claude(2, figures("claude-code-otel", 5)), claude(1, figures("claude-code-hooks", 7))];
+        let today = Today::of(String::new(), &runs, true, Vec::new(), &[]);
+        assert_eq!((today.runs, today.cost.micros_usd, today.cost.input_tokens), (1, 12, 2));
+        let alone = Today::of(String::new(), &runs[..1], true, Vec::new(), &[]);
+        assert_eq!((alone.runs, alone.cost.micros_usd), (1, 5));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use recount_engine::Error;
+use recount_engine::{Error, ListQuery};
 use recount_event::RunId;
 use recount_event::family::run::Agent;
 use recount_record::Ending;
@@ -17,6 +17,9 @@ use tokio::time::Instant;
 
 use super::{OpenRun, Opening, Session};
 use crate::limits;
+
+/// The agent whose telemetry is read.
+const REPORTING: &str = "claude";
 
 /// The telemetry of a session.
 pub(super) struct Telemetry {
@@ -37,11 +40,6 @@ impl Telemetry {
         Telemetry { reports_usage, awaits_usage: false, run: None, due: None, keys: None }
     }
 
-    /// Whether events are expected after the end of a prompt.
-    pub(super) fn is_expected(&self) -> bool {
-        self.reports_usage.load(Ordering::Relaxed)
-    }
-
     pub(super) fn await_usage(&mut self) {
         self.awaits_usage = true;
     }
@@ -56,6 +54,11 @@ impl Telemetry {
 }
 
 impl Session {
+    /// Whether events are expected after the end of a prompt.
+    pub(super) fn expects_usage(&self) -> bool {
+        self.agent == REPORTING && self.telemetry.reports_usage.load(Ordering::Relaxed)
+    }
+
     /// Whether only the tokens of the prompt are missing.
     pub(super) fn awaits_usage(&self) -> bool {
         let is_settled = self.run.as_ref().is_some_and(|run| run.recording.open_calls().is_empty());
@@ -68,6 +71,23 @@ impl Session {
         if let Some((_, due)) = &mut self.stopping {
             *due = soon.min(*due);
         }
+    }
+
+    /// Finds out from the newest runs whether agents of the tenant report tokens.
+    pub(super) async fn look_for_usage(&mut self) -> Result<(), Error> {
+        if self.agent != REPORTING || self.expects_usage() || self.telemetry.keys.is_some() {
+            return Ok(());
+        }
+        let newest = ListQuery { limit: limits::USAGE_RUNS_SEARCHED, ..ListQuery::default() };
+        let runs = self.visitor.engine.catalogue().list_runs(&newest).await?.items;
+        let reports = runs.iter().any(|run| match run.source.as_deref() {
+            Some(claude_telemetry::SOURCE) => true,
+            // Its hooks show no tokens.
+            Some("claude-code-hooks") => run.input_tokens > 0,
+            _ => false,
+        });
+        self.telemetry.reports_usage.fetch_or(reports, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Continues a run that only has telemetry.
@@ -151,11 +171,13 @@ impl Session {
         let session = self.load_session().await?;
         let epoch = self.next_epoch();
         let recorded_as = event.message_id().and_then(|prompt| self.run_of(&prompt));
+        let recorded = match recorded_as {
+            Some(recorded_as) => self.visitor.engine.catalogue().run(recorded_as).await?,
+            None => None,
+        };
         let opening = Opening {
-            title: match recorded_as {
-                Some(_) => format!("{}: telemetry after the end of a prompt", event.agent_name()),
-                None => event.title(),
-            },
+            // Under the same title, both are known as one prompt.
+            title: recorded.and_then(|run| run.title).unwrap_or_else(|| event.title()),
             agent: Agent { name: event.agent_name().to_owned(), version: event.version.clone() },
             source: claude_telemetry::source(event.version.clone()),
             facts: json!({ "session_id": event.session, "prompt_id": event.prompt }),

@@ -165,6 +165,7 @@ async fn tokens_that_come_after_the_end_are_a_run_that_names_the_first() {
     assert_eq!(all.len(), 2, "{all:?}");
     assert_eq!((tokens(&all[0]), tokens(&all[1])), ((0, 0, 0), (135, 20, 800)));
     assert_eq!(all[0]["session_id"], all[1]["session_id"]);
+    assert_eq!((&all[0]["title"], &all[1]["title"]), (&json!("list the files"), &json!("list the files")));
     let late = events(&context, &all[1]).await;
     assert_eq!(the(&late, "ext.recount.recorded_as")["raw"]["run_id"], all[0]["id"]);
     until("the second run has ended", async || {
@@ -176,6 +177,21 @@ async fn tokens_that_come_after_the_end_are_a_run_that_names_the_first() {
     send(&context, &[request("p-2", 2)]).await;
     let all = runs(&context).await;
     assert_eq!((all.len(), tokens(&all[2]), &all[2]["status"]), (3, (135, 20, 800), &json!("finished")));
+}
+
+#[tokio::test]
+async fn a_prompt_waits_for_its_tokens_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = TestContext::sqlite(folder.path()).await;
+    post_all(&context, "claude", &[prompted("p-1", "list the files")]).await;
+    send(&context, &[request("p-1", 1)]).await;
+    context.running.stop().await;
+    let context = TestContext::sqlite(folder.path()).await;
+    post_all(&context, "claude", &[stop("p-1")]).await;
+    assert_eq!(runs(&context).await[0]["status"], "running");
+    send(&context, &[request("p-1", 2)]).await;
+    let all = runs(&context).await;
+    assert_eq!((all.len(), &all[0]["status"], tokens(&all[0])), (1, &json!("finished"), (270, 40, 1600)));
 }
 
 #[tokio::test]

@@ -55,13 +55,13 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 /// A run as the engine has it, without the engine.
-struct Run {
+pub(crate) struct Run {
     state: State,
-    events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
 }
 
 impl Run {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let id: RunId = "run_01HZX3Q0M0000000000000000A".parse().unwrap();
         let mut run = Run { state: State::blank(id, None, None), events: Vec::new() };
         let queued = r#"{"kind":"external","driver":"external","prior_run_id":null}"#;
@@ -84,7 +84,7 @@ impl Run {
     }
 
     /// Appends what the recording has.
-    fn append(&mut self, recording: &mut Recording) {
+    pub(crate) fn append(&mut self, recording: &mut Recording) {
         let drafts: Vec<Taken> = recording
             .drain()
             .iter()
@@ -98,7 +98,7 @@ impl Run {
         }
     }
 
-    fn data(&self) -> Vec<(String, Value)> {
+    pub(crate) fn data(&self) -> Vec<(String, Value)> {
         let data =
             |event: &Event| serde_json::from_str(event.body.verbatim.as_deref().unwrap_or("{}")).unwrap();
         self.events.iter().map(|event| (event.type_name().to_owned(), data(event))).collect()

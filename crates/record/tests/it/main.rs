@@ -1,8 +1,9 @@
-//! Integration tests of recording: hooks, transcripts and ACP messages, without a server.
+//! Integration tests of recording: hooks, transcripts, ACP messages and OTLP, without a server.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod acp;
 mod hooks;
 mod legal;
+mod otlp;
 mod transcripts;
