@@ -85,7 +85,8 @@ impl FaceState {
         let hold = wait.zip(held).map(|(wait, held)| PermissionHold { wait, _held: held });
         let waits = hold.as_ref().map_or(limits::RECORD_WAIT, |hold| hold.wait + limits::RECORD_WAIT);
         let (agent, session) = (hook.agent, hook.session.clone());
-        let answer = self.deliver(&visitor, (agent, session), Report::Hook { hook, hold }, queued)?;
+        let answer =
+            self.deliver(&visitor, (agent, session), Report::Hook { hook: Box::new(hook), hold }, queued)?;
         match tokio::time::timeout(waits, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(busy("the server is shutting down")),

@@ -30,7 +30,7 @@ use telemetry::Telemetry;
 
 /// What an agent reports.
 pub(crate) enum Report {
-    Hook { hook: Hook, hold: Option<PermissionHold> },
+    Hook { hook: Box<Hook>, hold: Option<PermissionHold> },
     Telemetry(Vec<TelemetryEvent>),
 }
 

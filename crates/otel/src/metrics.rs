@@ -123,8 +123,14 @@ struct Family<'a> {
     kind: &'a str,
     unit: &'a str,
     help: &'a str,
-    /// Suffix of the name, labels and value.
-    samples: Vec<(&'a str, Vec<(&'a str, &'a str)>, f64)>,
+    samples: Vec<Sample<'a>>,
+}
+
+struct Sample<'a> {
+    /// What its name has after that of the family.
+    suffix: &'a str,
+    labels: Vec<(&'a str, &'a str)>,
+    value: f64,
 }
 
 /// Turns a page of OpenMetrics into a request. Sums count from `started_ms`.
@@ -158,19 +164,20 @@ pub fn request(page: &str, resource: Resource, started_ms: u64, now_ms: u64) -> 
 }
 
 /// `name{label="value",…} number`, without escaped values, of which the page has none.
-fn sample<'a>(family: &str, line: &'a str) -> Option<(&'a str, Vec<(&'a str, &'a str)>, f64)> {
+fn sample<'a>(family: &str, line: &'a str) -> Option<Sample<'a>> {
     let (head, value) = line.rsplit_once(' ')?;
     let (name, labels) = head.split_once('{').unwrap_or((head, ""));
     let labels = labels.trim_end_matches('}').split("\",").filter_map(|label| {
         let (name, value) = label.split_once("=\"")?;
         Some((name, value.trim_end_matches('"')))
     });
-    Some((name.strip_prefix(family)?, labels.collect(), value.parse().ok()?))
+    let suffix = name.strip_prefix(family)?;
+    Some(Sample { suffix, labels: labels.collect(), value: value.parse().ok()? })
 }
 
 impl Family<'_> {
     fn metric(&self, times: (u64, u64)) -> Metric {
-        let points = || self.samples.iter().map(|(_, labels, value)| point(labels, *value, times)).collect();
+        let points = || self.samples.iter().map(|sample| point(sample, times)).collect();
         let points = match self.kind {
             "counter" => Points::Sum(Sum {
                 data_points: points(),
@@ -200,7 +207,7 @@ impl Family<'_> {
     fn histogram(&self, (start_time_unix_nano, time_unix_nano): (u64, u64)) -> HistogramPoint {
         let (mut bucket_counts, mut explicit_bounds, mut before) = (Vec::new(), Vec::new(), 0);
         let (mut count, mut sum) = (0, None);
-        for (suffix, labels, value) in &self.samples {
+        for Sample { suffix, labels, value } in &self.samples {
             match (*suffix, labels.first()) {
                 ("_bucket", Some((_, bound))) => {
                     let through = *value as u64;
@@ -216,12 +223,12 @@ impl Family<'_> {
     }
 }
 
-fn point(labels: &[(&str, &str)], value: f64, times: (u64, u64)) -> NumberPoint {
+fn point(sample: &Sample<'_>, times: (u64, u64)) -> NumberPoint {
     NumberPoint {
         start_time_unix_nano: times.0,
         time_unix_nano: times.1,
-        as_double: Some(value),
-        attributes: labels.iter().map(|(name, value)| KeyValue::new(name, *value)).collect(),
+        as_double: Some(sample.value),
+        attributes: sample.labels.iter().map(|(name, value)| KeyValue::new(name, *value)).collect(),
     }
 }
 
