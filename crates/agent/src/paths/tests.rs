@@ -43,10 +43,7 @@ fn of(text: &str) -> Expected {
 
 #[test]
 fn revisions_are_sha256_digests() {
-    assert_eq!(
-        revision(b"abc"),
-        "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    );
+    assert_eq!(revision(b"abc"), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 #[test]
