@@ -61,9 +61,7 @@ impl Demo {
         let (reached, _) = Reached::inside(options, None).await?;
         if let Some(why) = reached.no_commands() {
             let hint = if cfg!(unix) { " (for the demo: RECOUNT_SANDBOX__MODE=off)" } else { "" };
-            return Err(Failure::Own(format!(
-                "the demo runs commands, which this machine cannot: {why}{hint}"
-            )));
+            return Err(Failure::Own(format!("cannot play the demo: {why}{hint}")));
         }
         reached.work().await?;
         let is_attended = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());

@@ -58,9 +58,11 @@ fn without_a_sandbox_the_demo_states_why_it_cannot_run() {
     command.arg("demo").env("TMPDIR", folder.path()).env("PATH", folder.path());
     let output = CommandOutput::of(command.env("RECOUNT_SANDBOX__MODE", "bubblewrap"));
     assert_eq!((output.status, &*output.data), (5, ""), "{output:?}");
-    for words in
-        ["the demo runs commands", "bwrap is not on the PATH", "for the demo: RECOUNT_SANDBOX__MODE=off"]
-    {
+    for words in [
+        "cannot play the demo: no sandbox works",
+        "bwrap is not on the PATH",
+        "for the demo: RECOUNT_SANDBOX__MODE=off",
+    ] {
         assert!(output.words.contains(words), "{words:?} is not in {}", output.words);
     }
 }
