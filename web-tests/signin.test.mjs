@@ -127,6 +127,8 @@ test('a person without a group reads what is missing, and no tenant', TEST, asyn
   assert.match(words, /eve@example\.org/);
   assert.match(words, /sent 1, and none has access/);
   assert.ok(!words.includes('acme') && !words.includes('staff'), words);
+  await page.getByRole('link', { name: 'Sign in again' }).click();
+  await page.locator('input[name=login]').waitFor({ timeout: 10_000 });
   assert.deepEqual(await audited(server, 'signed_in'), []);
 });
 

@@ -34,8 +34,8 @@ export async function offer() {
 
 async function chooseTenant(tenants) {
   const choices = tenants.map((tenant, at) => {
-    const input = element('input', undefined, { type: 'radio', name: 'tenant', value: tenant, id: `tenant-${at}`, required: true, checked: at === 0 });
-    return element('div', [input, ' ', element('label', visible(tenant), { htmlFor: input.id })]);
+    const input = element('input', undefined, { type: 'radio', name: 'tenant', value: tenant, required: true, checked: at === 0 });
+    return element('label', [input, ` ${visible(tenant)}`]);
   });
   const group = element('fieldset', [element('legend', 'You belong to several tenants. Sign in to:'), ...choices]);
   const answer = await dialog('Choose a tenant', [group], [['Sign in', 'yes'], ['Cancel', '']]);

@@ -58,8 +58,12 @@ fn id(peer: &Address) -> Option<PeerId> {
     peer.as_ref().map(|Extension(peer)| peer.id())
 }
 
-async fn begin(State(service): State<Arc<SignInService>>, peer: Address) -> Response {
-    match service.begin().await {
+async fn begin(
+    State(service): State<Arc<SignInService>>,
+    peer: Address,
+    RawQuery(query): RawQuery,
+) -> Response {
+    match service.begin(query.as_deref() == Some(denied::AGAIN)).await {
         Ok((url, attempt)) => redirect(&url, service.browsers().set_cookie(Some(&attempt))),
         Err(denied) => page(&service, &denied, &peer),
     }

@@ -13,6 +13,9 @@ use super::one_time::{Missing, NotKept};
 use super::provider::ProviderFault;
 use crate::{limits, plain_page};
 
+/// The query of a link by which a person signs in with another account.
+pub(super) const AGAIN: &str = "again";
+
 #[derive(Debug)]
 pub(super) struct Denied {
     pub(super) reason: Reason,
@@ -89,11 +92,13 @@ impl Denied {
         if let Some(first) = detail.get(..1) {
             detail.replace_range(..1, &first.to_uppercase());
         }
+        let is_of_account = matches!(self.reason, Reason::NoGrant | Reason::Refused);
+        let again = if is_of_account { format!("?{AGAIN}") } else { String::new() };
         let (detail, url) = (plain_page::shown(&detail), plain_page::escaped(public_url));
         let mut page = String::new();
         write!(
             page,
-            "<p class=\"lines\" role=\"alert\"><bdi>{detail}.</bdi></p>\n<p><a href=\"{url}/sign-in\">Sign in again</a></p>\n\
+            "<p class=\"lines\" role=\"alert\"><bdi>{detail}.</bdi></p>\n<p><a href=\"{url}/sign-in{again}\">Sign in again</a></p>\n\
              <p><a href=\"{url}/\">Open the console</a></p>\n"
         )
         .expect("a string takes everything");

@@ -121,12 +121,13 @@ impl SignInService {
         format!("{}/sign-in/callback", self.settings.public_url)
     }
 
-    /// Where a browser goes to sign in, and what it must bring back.
-    pub(super) async fn begin(&self) -> Result<(String, Attempt), Denied> {
+    /// Where a browser goes to sign in, and what it must bring back. With `as_other`, the provider shows its form also to
+    /// a person whom it knows.
+    pub(super) async fn begin(&self, as_other: bool) -> Result<(String, Attempt), Denied> {
         let endpoints = self.provider.endpoints().await?;
         let attempt = self.browsers.begin(&self.world);
         let (redirect_uri, scope, challenge) = (self.redirect_uri(), self.scope(), attempt.challenge());
-        let url = endpoints.authorization_url(&[
+        let mut query = vec![
             ("response_type", "code"),
             ("client_id", &self.settings.client_id),
             ("redirect_uri", &redirect_uri),
@@ -135,8 +136,11 @@ impl SignInService {
             ("nonce", &attempt.nonce),
             ("code_challenge", &challenge),
             ("code_challenge_method", "S256"),
-        ]);
-        Ok((url, attempt))
+        ];
+        if as_other {
+            query.push(("prompt", "login"));
+        }
+        Ok((endpoints.authorization_url(&query), attempt))
     }
 
     /// Signs in a person whose browser came back from the provider. Returns a code for the console, which is of use only in
