@@ -14,6 +14,12 @@ use seccompiler::{
 use super::calls;
 use super::plan::{Layer, SandboxPlan};
 
+/// `SYS_kexec_file_load`, which `libc` does not name for musl on arm64.
+#[cfg(target_arch = "aarch64")]
+const KEXEC_FILE_LOAD: libc::c_long = 294;
+#[cfg(not(target_arch = "aarch64"))]
+const KEXEC_FILE_LOAD: libc::c_long = libc::SYS_kexec_file_load;
+
 /// Known and never needed. They fail with `EPERM`, which programs expect.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_acct,
@@ -32,7 +38,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_fspick,
     libc::SYS_init_module,
     libc::SYS_kcmp,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_kexec_load,
     libc::SYS_keyctl,
     libc::SYS_lookup_dcookie,
