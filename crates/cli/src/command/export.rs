@@ -115,7 +115,7 @@ impl Export {
             exported.iter().map(|header| header.events - header.first_sequence.unwrap_or(0)).sum();
         let end = End { runs: exported.len() as u64, events, left_out: left_out.len() as u64 };
         let keys = if self.signed { place.public_keys().await? } else { None };
-        let unsigned = signatures.unsigned;
+        let (unsigned, beyond) = (signatures.unsigned, signatures.beyond);
         let signatures = ExportSignatures { signed: signatures.heads, untrusted_keys: keys };
         sink.line(&end.signed_line(&signatures))?;
         place.close().await?;
@@ -144,11 +144,15 @@ impl Export {
         if unsigned > 0 {
             note(&format!("{} without a signed head in the export", count(unsigned, "run")));
         }
+        if beyond > 0 {
+            let heads = count(beyond, "signed head");
+            note(&format!("{heads} did not fit in the last line of the export; export fewer runs at once"));
+        }
         if let Some(partly) = &partly {
             let (partly, file) = (partly.display(), self.output.display());
             note(&format!("the partial export is in {partly}; {file} was not written"));
         }
-        match (is_whole, note_pruned(&exported)) {
+        match (is_whole && beyond == 0, note_pruned(&exported)) {
             (false, _) => Err(Failure::No),
             (true, true) => Err(Failure::Pruned),
             (true, false) => Ok(()),
@@ -161,8 +165,10 @@ impl Export {
 struct SignatureList {
     heads: Vec<SignedHead>,
     bytes: usize,
-    /// Runs without a signed head, and those beyond [`limits::EXPORT_SIGNED_BYTES_MAX`].
+    /// Runs without a signed head.
     unsigned: u64,
+    /// Heads beyond [`limits::EXPORT_SIGNED_BYTES_MAX`].
+    beyond: u64,
 }
 
 impl SignatureList {
@@ -174,7 +180,7 @@ impl SignatureList {
         // Quotation marks of the statement are escaped.
         let bytes = 2 * head.statement.len() + head.signature.len() + header.run_id.len();
         if self.bytes + bytes > limits::EXPORT_SIGNED_BYTES_MAX {
-            self.unsigned += 1;
+            self.beyond += 1;
             return;
         }
         self.bytes += bytes;

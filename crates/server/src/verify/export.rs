@@ -14,13 +14,18 @@ use super::survey::Survey;
 use super::{Checker, Noted, VerifyReport};
 use crate::{StartError, limits};
 
-/// The signed heads of one part of the file, by run: up to its last line. They are not checked yet.
-type Section = BTreeMap<String, SignedHead>;
+/// The signed heads of one part of the file, up to its last line. They are not checked yet.
+#[derive(Default)]
+struct Section {
+    /// By run. Each is taken by its run, so those that remain belong to none.
+    heads: BTreeMap<String, SignedHead>,
+    unreadable: u64,
+}
 
 /// Checks each run in a file of `recount export`, against its header, the recorded digests, and with keys against its
 /// signed head.
 pub fn of_export(file: &Path, noted: &[Noted], keys: Option<&PublicKeys>) -> Result<Survey, StartError> {
-    let sections = match keys {
+    let mut sections = match keys {
         Some(_) => sections(file)?,
         None => Vec::new(),
     };
@@ -46,15 +51,16 @@ pub fn of_export(file: &Path, noted: &[Noted], keys: Option<&PublicKeys>) -> Res
         }
         is_named = false;
         if End::is_meant_by(&line) {
-            whole.problems.extend(difference(&line, since).err());
+            whole.problems.extend(difference(&line, since));
+            whole.problems.extend(sections.get(section).into_iter().flat_map(Section::problems));
             (section, since) = (section + 1, (0, 0));
             continue;
         }
         match Header::parse(&line) {
             Ok(header) => {
-                let signed = sections.get(section).and_then(|heads: &Section| heads.get(&header.run_id));
-                let signed = keys.map(|keys| SignedCheck::of(&header.run_id, signed, keys));
-                current = Some(RunCheck::new(header, signed.unwrap_or_default(), noted));
+                let signed = sections.get_mut(section).and_then(|part| part.heads.remove(&header.run_id));
+                let signed = keys.map(|keys| SignedCheck::of(&header.run_id, signed.as_ref(), keys));
+                current = Some(RunCheck::new(header, signed, noted));
             }
             Err(why) => {
                 is_named = true;
@@ -86,15 +92,37 @@ pub fn of_export(file: &Path, noted: &[Noted], keys: Option<&PublicKeys>) -> Res
     Ok(survey)
 }
 
-/// Compares a last line with the runs and events before it.
-fn difference(line: &[u8], (runs, events): (u64, u64)) -> Result<(), String> {
-    let end = End::parse(line)?;
-    match (end.runs, end.events) == (runs, events) {
-        true => Ok(()),
-        false => Err(format!(
+/// What a last line states that differs from the runs and events before it, or is missing.
+fn difference(line: &[u8], (runs, events): (u64, u64)) -> Vec<String> {
+    let end = match End::parse(line) {
+        Ok(end) => end,
+        Err(why) => return vec![why],
+    };
+    let mut problems = Vec::new();
+    if (end.runs, end.events) != (runs, events) {
+        problems.push(format!(
             "the export has {} runs with {} events, but the file contains {runs} with {events}",
             end.runs, end.events
-        )),
+        ));
+    }
+    if end.left_out > 0 {
+        problems.push(format!("the export lacks {} runs that could not be read", end.left_out));
+    }
+    problems
+}
+
+impl Section {
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.unreadable > 0 {
+            problems.push(format!("{} signed heads are unreadable", self.unreadable));
+        }
+        if let Some(first) = self.heads.keys().next() {
+            let count = self.heads.len();
+            problems
+                .push(format!("the file lacks {count} runs that it has signed heads of, such as {first}"));
+        }
+        problems
     }
 }
 
@@ -109,11 +137,15 @@ fn sections(file: &Path) -> Result<Vec<Section>, StartError> {
         let found = ExportSignatures::parse(&line).map_err(|why| {
             StartError::damaged(format!("{}, line {}: {why}", file.display(), lines.number))
         })?;
-        let heads = found.signed.into_iter().filter_map(|signed| {
+        let mut section = Section::default();
+        for signed in found.signed {
             let head = SignedHead { statement: signed.statement, signature: signed.signature };
-            Some((head.unchecked().ok()?.run_id, head))
-        });
-        sections.push(heads.collect());
+            match head.unchecked() {
+                Ok(statement) => drop(section.heads.insert(statement.run_id, head)),
+                Err(_) => section.unreadable += 1,
+            }
+        }
+        sections.push(section);
     }
     Ok(sections)
 }
@@ -122,19 +154,21 @@ fn sections(file: &Path) -> Result<Vec<Section>, StartError> {
 struct RunCheck {
     header: Header,
     checker: Option<Checker>,
-    signed: SignedCheck,
+    /// `None` without keys.
+    signed: Option<SignedCheck>,
     /// Lines after the header.
     read: u64,
 }
 
 impl RunCheck {
-    fn new(header: Header, signed: SignedCheck, noted: &[Noted]) -> Self {
+    fn new(header: Header, signed: Option<SignedCheck>, noted: &[Noted]) -> Self {
         let checker = match (header.first_sequence, &header.start) {
             (Some(first), Some(start)) => Checker::beginning_at(&header.run_id, first, start),
             (None, None) => Some(Checker::new(&header.run_id)),
             _ => None,
         };
-        let checker = checker.map(|checker| checker.against(&signed.with(noted)));
+        let noted = signed.as_ref().map_or_else(|| noted.to_vec(), |signed| signed.with(noted));
+        let checker = checker.map(|checker| checker.against(&noted));
         RunCheck { header, checker, signed, read: 0 }
     }
 
@@ -155,7 +189,9 @@ impl RunCheck {
         };
         let ended_at = checker.ended_at();
         let mut report = checker.finish(Some((header.events, &header.head)));
-        signed.report(ended_at, &mut report);
+        if let Some(signed) = signed {
+            signed.report_in_file(ended_at, header.events, &mut report);
+        }
         survey.readable_runs += u64::from(report.problems.is_empty());
         survey.readable_events += read;
         survey.reports.push(report);

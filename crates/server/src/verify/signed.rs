@@ -56,6 +56,23 @@ impl SignedCheck {
         noted.iter().chain(&self.noted).cloned().collect()
     }
 
+    /// The same for a run in a file that was made with signed heads of all its runs: one without an ending needs a head over
+    /// exactly its events. Otherwise an ending that was cut off would make any events valid.
+    pub(super) fn report_in_file(self, ended_at: Option<u64>, events: u64, report: &mut VerifyReport) {
+        let has_trusted = self.problem.is_none() && !self.is_missing && self.noted.is_some();
+        match ended_at {
+            None if self.is_missing => {
+                report.problems.push("it has neither an ending nor a signed head".to_owned());
+            }
+            None if has_trusted && self.events != events => report.problems.push(format!(
+                "it has no ending, and its signed head covers {} of {events} events",
+                self.events
+            )),
+            _ => {}
+        }
+        self.report(ended_at, report);
+    }
+
     /// Adds what is wrong with the signed head. `ended_at` is the sequence of the run's ending: only a head that covers it was
     /// signed at the end.
     pub fn report(self, ended_at: Option<u64>, report: &mut VerifyReport) {

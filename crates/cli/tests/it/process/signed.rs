@@ -149,6 +149,25 @@ fn edited_export(run: &str, text: &str) -> String {
     edited.replacen(header["head"].as_str().unwrap(), &digest.head(), 1)
 }
 
+/// The file without the ending of its run, and a header and totals that fit. Its signed head stays if `keeps_head`.
+fn unended_export(run: &str, text: &str, keeps_head: bool) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let events = &lines[1..lines.len() - 2];
+    let mut digest = ExportDigest::new(run);
+    events.iter().for_each(|line| digest.event(line.as_bytes()).unwrap());
+    let header: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
+    let counted = |line: &str| {
+        line.replacen(&format!("\"events\":{}", events.len() + 1), &format!("\"events\":{}", events.len()), 1)
+    };
+    let header = counted(lines[0]).replacen(header["head"].as_str().unwrap(), &digest.head(), 1);
+    let end = counted(lines[lines.len() - 1]);
+    let end = match keeps_head {
+        true => end,
+        false => format!("{}\"signed\":[]}}", end.split("\"signed\":").next().unwrap()),
+    };
+    format!("{header}\n{}\n{end}\n", events.join("\n"))
+}
+
 #[tokio::test]
 async fn an_export_is_checked_with_the_public_key_alone() {
     let mut place = Place::new().await;
@@ -173,6 +192,12 @@ async fn an_export_is_checked_with_the_public_key_alone() {
     std::fs::write(&edited, edited_export(&place.run, &text)).unwrap();
     passes(check(&edited, &[]));
     fails(check(&edited, &["--public-key", &keys]), "events were changed");
+    // An ending that was cut off does not make the rest valid.
+    std::fs::write(&edited, unended_export(&place.run, &text, false)).unwrap();
+    passes(check(&edited, &[]));
+    fails(check(&edited, &["--public-key", &keys]), "neither an ending nor a signed head");
+    std::fs::write(&edited, unended_export(&place.run, &text, true)).unwrap();
+    fails(check(&edited, &["--public-key", &keys]), "it has no ending, and its signed head covers");
     std::fs::write(&edited, text.replacen("greet all", "greet few", 1)).unwrap();
     fails(check(&edited, &[]), "events were changed");
     let other = Place::new().await;
@@ -183,6 +208,10 @@ async fn an_export_is_checked_with_the_public_key_alone() {
     fails(check(&edited, &[]), "no last line");
     std::fs::write(&edited, format!("{last}\n")).unwrap();
     fails(check(&edited, &[]), "the file contains 0 with 0");
+    fails(check(&edited, &["--public-key", &keys]), "lacks 1 runs that it has signed heads of");
+    std::fs::write(&edited, text.replacen("\"object\":\"end\",", "\"object\":\"end\",\"left_out\":3,", 1))
+        .unwrap();
+    fails(check(&edited, &[]), "lacks 3 runs that could not be read");
     std::fs::write(&edited, format!("{{\"object\":\"run\"}}\nx\ny\n{text}")).unwrap();
     fails(check(&edited, &["--public-key", &keys]), "line 1: no header of a run");
 
