@@ -21,13 +21,13 @@ use crate::limits::LOG_LINES_MAX;
 
 /// Arguments: the folder, then the command of PostgreSQL. Its processes are continued before they are ended, because they may
 /// be frozen; if they are when this process ends, the system sends SIGHUP to the group of the shell. The shell closes its
-/// output, so that the pipe ends with the last process of PostgreSQL.
+/// output, so that the pipe ends with the last process of PostgreSQL. The id is written by the process that becomes PostgreSQL, so
+/// that it comes before the log.
 const WATCHER: &str = r#"
 trap "" HUP
 folder=$1; shift
-"$@" </dev/null 2>&1 &
+sh -c 'echo "$$"; exec "$@"' postgres "$@" </dev/null 2>&1 &
 postgres=$!
-echo "$postgres"
 exec >/dev/null 2>&1
 read -r order
 kill -CONT "$postgres" $(cat "/proc/$postgres/task/$postgres/children")
