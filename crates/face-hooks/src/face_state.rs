@@ -82,8 +82,10 @@ impl FaceState {
         let wait = permission_wait.filter(|_| is_permission && hook.agent != "gemini");
         // Above the limit the agent's own dialog decides.
         let held = wait.and_then(|_| Counted::within(&self.inner.held_permissions, 1, limits::ASKING_MAX));
-        let hold = wait.zip(held).map(|(wait, held)| PermissionHold { wait, _held: held });
-        let waits = hold.as_ref().map_or(limits::RECORD_WAIT, |hold| hold.wait + limits::RECORD_WAIT);
+        let hold = wait
+            .zip(held)
+            .map(|(wait, held)| PermissionHold { until: recount_world::moment() + wait, _held: held });
+        let waits = limits::RECORD_WAIT + wait.filter(|_| hold.is_some()).unwrap_or_default();
         let (agent, session) = (hook.agent, hook.session.clone());
         let answer =
             self.deliver(&visitor, (agent, session), Report::Hook { hook: Box::new(hook), hold }, queued)?;

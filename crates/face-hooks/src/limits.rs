@@ -28,6 +28,9 @@ pub const SESSION_IDLE: Duration = Duration::from_secs(600);
 /// recorded without an outcome.
 pub const STOP_WAIT: Duration = Duration::from_secs(2);
 
+/// Pause before another attempt to record the end of a prompt or trace after a failure.
+pub const RETRY_WAIT: Duration = Duration::from_secs(5);
+
 /// Hooks outside of a run that wait for the next run; one more drops the oldest, which a gap event reports.
 pub const HELD_MAX: usize = 32;
 

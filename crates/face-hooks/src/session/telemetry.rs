@@ -49,7 +49,7 @@ impl Telemetry {
     }
 
     pub(super) fn forget_run(&mut self) {
-        (self.run, self.due, self.keys) = (None, None, None);
+        (self.run, self.due) = (None, None);
     }
 }
 
@@ -68,8 +68,8 @@ impl Session {
     /// The agent exits, so its last events come soon or never.
     pub(super) fn hurry_usage(&mut self) {
         let soon = recount_world::moment() + limits::USAGE_WAIT_AT_EXIT;
-        if let Some((_, due)) = &mut self.stopping {
-            *due = soon.min(*due);
+        if let Some(stop) = &mut self.stopping {
+            stop.due = soon.min(stop.due);
         }
     }
 

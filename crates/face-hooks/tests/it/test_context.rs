@@ -13,6 +13,7 @@ use recount_engine::{Caller, Engine, RequestContext};
 use recount_event::Code;
 use recount_face_aep::SseFraming;
 use recount_face_hooks::FaceState;
+use recount_faulty_store::{Disk, FaultyStore};
 use recount_log::{Append, Guard, MemoryStore, ReadBound, Row, RowPut, RowRange, Store as _, StreamAppend};
 use recount_world::World;
 use serde_json::Value;
@@ -24,6 +25,8 @@ use crate::wire::Reply;
 pub(crate) struct TestContext {
     router: Router,
     pub(crate) running: Running,
+    /// The store of the engine, whose appends can fail.
+    pub(crate) faults: Arc<FaultyStore>,
 }
 
 #[derive(Clone)]
@@ -91,7 +94,8 @@ impl TestContext {
     }
 
     async fn over(store: Arc<MemoryStore>, folder: Option<PathBuf>) -> TestContext {
-        let engine = Engine::open(store.clone(), World::real(), Arc::new(SseFraming)).await.unwrap();
+        let faults = FaultyStore::new(&Disk::wrapping(store.clone()));
+        let engine = Engine::open(faults.clone(), World::real(), Arc::new(SseFraming)).await.unwrap();
         let visitor = RequestContext { engine: engine.clone(), caller: Caller::operator() };
         let router = recount_face_aep::router(recount_face_aep::FaceState::new(100))
             .merge(recount_face_hooks::router(FaceState::default()))
@@ -101,7 +105,7 @@ impl TestContext {
             }));
         let router =
             recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone());
-        TestContext { router, running: Running { engine, store, folder } }
+        TestContext { router, running: Running { engine, store, folder }, faults }
     }
 
     pub(crate) async fn request(
