@@ -430,6 +430,7 @@ impl Session {
             source: hooks::source(hook.agent, hook.version.clone()),
             facts: hook.session_facts(),
             by: self.visitor.caller.name.clone(),
+            key: None,
         };
         let run = OpenRun::create(&self.visitor.engine, session, opening, epoch).await?;
         self.had_runs = true;

@@ -1,6 +1,6 @@
 //! Requests of OTLP, logs and traces, in both encodings: read as records and spans with plain JSON values.
 //!
-//! Protobuf is first turned into the JSON encoding, so that one reader reads both. It must not know what a record or a
+//! Protobuf is first turned into the JSON encoding, and both are read by the same tables of fields. It must not know what a record or a
 //! span means. Start with [`logs`] and [`spans`].
 
 mod json;

@@ -182,6 +182,7 @@ impl Session {
             source: claude_telemetry::source(event.version.clone()),
             facts: json!({ "session_id": event.session, "prompt_id": event.prompt }),
             by: self.visitor.caller.name.clone(),
+            key: None,
         };
         let mut run = OpenRun::create(&self.visitor.engine, session, opening, epoch).await?;
         if let Some(recorded_as) = recorded_as {

@@ -1,7 +1,5 @@
 //! Log events of Claude Code: they join the runs of its hooks, or become runs of their own.
 
-use recount_faulty_store::AppendFault;
-use recount_log::FaultKind;
 use serde_json::{Value, json};
 
 use super::agent::{claude, events, post, post_all, runs, the, types, until};
@@ -214,10 +212,6 @@ async fn events_that_were_recorded_before_a_restart_are_not_recorded_again() {
     assert_eq!((all.len(), tokens(&all[0])), (1, (270, 40, 1600)));
 }
 
-fn refuse(context: &TestContext, times: usize) {
-    context.faults.next_appends((0..times).map(|_| AppendFault::Refuse(FaultKind::Busy)));
-}
-
 fn final_status(recorded: &[(String, Value)]) -> &Value {
     &the(recorded, "run.finished")["final_status"]
 }
@@ -228,7 +222,7 @@ async fn a_stop_is_not_lost_if_its_last_tokens_are_refused_once() {
     post_all(&context, "claude", &[prompted("p-1", "list the files")]).await;
     send(&context, &[request("p-1", 1)]).await;
     post_all(&context, "claude", &[stop("p-1")]).await;
-    refuse(&context, 1);
+    context.refuse(1);
     send(&context, &[request("p-1", 2)]).await;
     let run = &runs(&context).await[0];
     assert_eq!((&run["status"], tokens(run)), (&json!("finished"), (270, 40, 1600)));
@@ -241,7 +235,7 @@ async fn a_stop_is_not_lost_if_its_run_is_not_in_memory_and_its_end_is_refused()
     post_all(&context, "claude", &[prompted("p-1", "list the files")]).await;
     send(&context, &[request("p-1", 1)]).await;
     post_all(&context, "claude", &[stop("p-1")]).await;
-    refuse(&context, recount_face_hooks::limits::TRIES_MAX + 1);
+    context.refuse(recount_face_hooks::limits::TRIES_MAX + 1);
     let reply = post_otlp(&context, "logs", &logs(&[event("api_error", "p-1", 2, &json!({}))])).await;
     assert_eq!(reply.status, 503, "{}", reply.text());
     until("the run has ended", async || (runs(&context).await[0]["status"] == "finished").then_some(()))
@@ -261,4 +255,17 @@ async fn a_call_after_the_stop_is_in_another_run() {
     assert_eq!((&all[0]["status"], &all[1]["status"]), (&json!("finished"), &json!("running")));
     assert_eq!(final_status(&events(&context, &all[0]).await), "completed");
     the(&events(&context, &all[1]).await, "assistant.tool_call_proposed");
+}
+
+#[tokio::test]
+async fn a_session_that_fails_does_not_lose_the_others_of_its_request() {
+    let context = TestContext::memory().await;
+    let other = request("p-2", 2).to_string().replace(SESSION, "another session");
+    // Neither both nor none of the two sessions has four refusals.
+    context.refuse(2 * recount_face_hooks::limits::TRIES_MAX - 1);
+    let reply =
+        post_otlp(&context, "logs", &logs(&[request("p-1", 1), serde_json::from_str(&other).unwrap()])).await;
+    assert_eq!(reply.status, 503, "{}", reply.text());
+    let recorded = runs(&context).await.into_iter().filter(|run| tokens(run).0 > 0).count();
+    assert_eq!(recorded, 1);
 }

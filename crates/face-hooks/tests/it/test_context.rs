@@ -13,8 +13,10 @@ use recount_engine::{Caller, Engine, RequestContext};
 use recount_event::Code;
 use recount_face_aep::SseFraming;
 use recount_face_hooks::FaceState;
-use recount_faulty_store::{Disk, FaultyStore};
-use recount_log::{Append, Guard, MemoryStore, ReadBound, Row, RowPut, RowRange, Store as _, StreamAppend};
+use recount_faulty_store::{AppendFault, Disk, FaultyStore};
+use recount_log::{
+    Append, FaultKind, Guard, MemoryStore, ReadBound, Row, RowPut, RowRange, Store as _, StreamAppend,
+};
 use recount_world::World;
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -26,7 +28,7 @@ pub(crate) struct TestContext {
     router: Router,
     pub(crate) running: Running,
     /// The store of the engine, whose appends can fail.
-    pub(crate) faults: Arc<FaultyStore>,
+    faults: Arc<FaultyStore>,
 }
 
 #[derive(Clone)]
@@ -59,7 +61,7 @@ async fn copied(store: &MemoryStore) -> MemoryStore {
         };
         copy.append(Append { streams: vec![part], ..Append::default() }).await.unwrap();
     }
-    for space in ["record.sessions", "record.recorded_sessions", "record.producers"] {
+    for space in ["record.sessions", "record.recorded_sessions", "record.producers", "record.once"] {
         let range = RowRange {
             space: space.into(),
             prefix: "".into(),
@@ -106,6 +108,11 @@ impl TestContext {
         let router =
             recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone());
         TestContext { router, running: Running { engine, store, folder }, faults }
+    }
+
+    /// Lets the store refuse the next appends.
+    pub(crate) fn refuse(&self, times: usize) {
+        self.faults.next_appends((0..times).map(|_| AppendFault::Refuse(FaultKind::Busy)));
     }
 
     pub(crate) async fn request(
