@@ -82,6 +82,9 @@ pub const LATE_USAGE_WAIT: Duration = Duration::from_secs(10);
 /// is cleared.
 pub const TELEMETRY_REMEMBERED_MAX: usize = 16_384;
 
+/// How long after the end of a run its telemetry events are recognized as repeated.
+pub const TELEMETRY_REPEATED_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Newest runs of a tenant that show whether its agents report tokens.
 pub const USAGE_RUNS_SEARCHED: usize = 50;
 

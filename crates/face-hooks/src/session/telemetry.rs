@@ -7,9 +7,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use recount_engine::{Error, ListQuery};
+use recount_engine::{Error, ListQuery, RunRow};
 use recount_event::RunId;
 use recount_event::family::run::Agent;
+use recount_event::time::parse_ms;
 use recount_record::Ending;
 use recount_record::claude_telemetry::{self, TelemetryEvent};
 use serde_json::json;
@@ -209,7 +210,15 @@ impl Session {
         }
         let (engine, session) = (self.visitor.engine.clone(), self.load_session().await?);
         let mut keys = HashSet::new();
+        let repeated_ms = limits::TELEMETRY_REPEATED_WAIT.as_millis() as u64;
+        let since_ms = engine.world().clock.now_ms().saturating_sub(repeated_ms);
+        let is_old =
+            |run: &RunRow| run.ended_at.as_deref().and_then(parse_ms).is_some_and(|ms| ms < since_ms);
         for run in OpenRun::newest(&engine, session, limits::NEWEST_RUNS).await? {
+            // The session's hooks wait meanwhile, so only what may be repeated is read.
+            if is_old(&run) {
+                continue;
+            }
             OpenRun::each_event(&engine, run.id, |_, kind, data| {
                 if kind.starts_with("ext.claude.otel_") {
                     keys.extend(data["key"].as_str().map(str::to_owned));

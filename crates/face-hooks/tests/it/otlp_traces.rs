@@ -38,7 +38,7 @@ fn root() -> Value {
     span(1, 0, (0, 100), &fields)
 }
 
-fn chat(id: u64, times: (u64, u64), reason: &str, answer: &str) -> Value {
+pub(crate) fn chat(id: u64, times: (u64, u64), reason: &str, answer: &str) -> Value {
     let output = json!([{ "role": "assistant", "parts": [{ "type": "text", "content": answer }] }]);
     let fields = json!({
         "gen_ai.operation.name": "chat", "gen_ai.agent.name": "weather", "gen_ai.provider.name": "openai",
@@ -63,7 +63,7 @@ fn body(spans: &[Value]) -> Value {
     json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": spans }] }] })
 }
 
-async fn send(context: &TestContext, spans: &[Value]) -> Reply {
+pub(crate) async fn send(context: &TestContext, spans: &[Value]) -> Reply {
     post_otlp(context, "traces", &body(spans)).await
 }
 

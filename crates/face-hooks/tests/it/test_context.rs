@@ -19,6 +19,7 @@ use recount_log::{
 };
 use recount_world::World;
 use serde_json::Value;
+use tokio::sync::oneshot;
 use tower::ServiceExt as _;
 
 use crate::wire::Reply;
@@ -113,6 +114,13 @@ impl TestContext {
     /// Lets the store refuse the next appends.
     pub(crate) fn refuse(&self, times: usize) {
         self.faults.next_appends((0..times).map(|_| AppendFault::Refuse(FaultKind::Busy)));
+    }
+
+    /// Lets the next append of the store wait until the sender sends.
+    pub(crate) fn hold_next_append(&self) -> oneshot::Sender<()> {
+        let (release, held) = oneshot::channel();
+        self.faults.next_appends([AppendFault::Hold(held)]);
+        release
     }
 
     pub(crate) async fn request(
