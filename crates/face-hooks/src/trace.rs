@@ -4,6 +4,8 @@
 //! Owns the run. Its state can be rebuilt from the log, where spans are durable before they are acknowledged. It must not
 //! depend on HTTP. Start with [`start`].
 
+use std::time::Duration;
+
 use recount_engine::{
     Engine, Error, Failure, IdempotencyKey, ListQuery, RequestContext, RequestResult, RequestState, RunRow,
 };
@@ -14,7 +16,7 @@ use recount_record::genai_spans::{self, TraceSpan};
 use recount_record::otlp::Span;
 use recount_record::{Ending, session_title};
 use recount_world::{Kind, Shutdown};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -42,6 +44,34 @@ enum Root {
     /// A span whose parent is in another process.
     OfProcess,
     Seen,
+}
+
+/// The event that keeps a root which is not in a kept span: `of` is `trace` or `process`.
+const ROOT_KEPT: &str = "ext.recount.trace_root";
+
+impl Root {
+    fn name(self) -> &'static str {
+        if self == Root::OfProcess { "process" } else { "trace" }
+    }
+
+    /// What an event of the run shows.
+    fn of_event(kind: &str, data: &Value) -> Root {
+        match (kind, data["raw"]["of"].as_str()) {
+            (ROOT_KEPT, Some("process")) => Root::OfProcess,
+            (ROOT_KEPT, _) => Root::Seen,
+            (genai_spans::KEPT, _) if TraceSpan::kept(data).is_some_and(|span| span.is_root()) => Root::Seen,
+            _ => Root::NotSeen,
+        }
+    }
+
+    /// How long the trace waits for its next span.
+    fn wait(self) -> Duration {
+        match self {
+            Root::Seen => limits::ROOT_WAIT,
+            Root::OfProcess => limits::LOCAL_ROOT_WAIT,
+            Root::NotSeen => limits::TRACE_QUIET,
+        }
+    }
 }
 
 /// A report in the queue of its trace. The result is the number of spans that came too late.
@@ -212,15 +242,13 @@ impl Trace {
         for span in &report.spans {
             span.keep(&mut run.recording);
         }
+        if report.root > self.root && !report.spans.iter().any(TraceSpan::is_root) {
+            run.recording.note("trace_root", &json!({ "of": report.root.name() }));
+        }
         run.append().await?;
         if self.root < Root::Seen {
             self.root = self.root.max(report.root);
-            let wait = match self.root {
-                Root::Seen => limits::ROOT_WAIT,
-                Root::OfProcess => limits::LOCAL_ROOT_WAIT,
-                Root::NotSeen => limits::TRACE_QUIET,
-            };
-            self.due = recount_world::moment() + wait;
+            self.due = recount_world::moment() + self.root.wait();
         }
         Ok(0)
     }
@@ -271,15 +299,14 @@ impl Trace {
             return Ok(());
         }
         let (epoch, engine) = (self.next_epoch(), self.engine.clone());
-        let (mut has_root, mut is_named) = (false, false);
+        let (mut root, mut is_named) = (self.root, false);
         let mut run = OpenRun::load_seen(&engine, id, &genai_spans::source(), epoch, |kind, data| {
             is_named |= kind == "ext.recount.session";
-            has_root |= kind == genai_spans::KEPT && TraceSpan::kept(data).is_some_and(|span| span.is_root());
+            root = root.max(Root::of_event(kind, data));
         })
         .await?;
-        if has_root && self.root < Root::Seen {
-            self.root = Root::Seen;
-            self.due = recount_world::moment() + limits::ROOT_WAIT;
+        if root > self.root {
+            (self.root, self.due) = (root, recount_world::moment() + root.wait());
         }
         if !is_named {
             run.recording.note("session", &json!({ "trace_id": self.id }));
@@ -355,7 +382,6 @@ async fn settle(engine: &Engine, run: &mut OpenRun, is_complete: bool) -> Result
         run.recording
             .gap("too_many_spans", &format!("turns and calls of {missing} spans, which are kept as events"));
     }
-    let is_complete = is_complete || spans.iter().any(TraceSpan::is_root);
     genai_spans::record(&mut run.recording, spans, is_complete);
     run.append().await
 }

@@ -197,9 +197,16 @@ impl Session {
         let is_late = self.telemetry.due.take().is_some();
         let Some((mut run, _)) = self.telemetry.run.take() else { return };
         let status = if is_late { "completed" } else { "end_not_seen" };
-        run.recording.end(Ending::Finished { status: status.to_owned() });
-        if let Err(error) = run.append().await {
-            tracing::warn!(run = %run.id, %error, "the run of telemetry could not be ended");
+        for _ in 0..limits::TRIES_MAX {
+            run.recording.end(Ending::Finished { status: status.to_owned() });
+            let Err(error) = run.append().await else { return };
+            tracing::warn!(run = %run.id, %error, "the run of telemetry is not ended yet");
+            let (engine, source, epoch) =
+                (self.visitor.engine.clone(), claude_telemetry::source(None), self.next_epoch());
+            match OpenRun::load(&engine, run.id, &source, epoch).await {
+                Ok(again) => run = again,
+                Err(error) => tracing::warn!(run = %run.id, %error, "the run of telemetry cannot be read"),
+            }
         }
     }
 

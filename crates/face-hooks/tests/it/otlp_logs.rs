@@ -169,6 +169,7 @@ async fn tokens_that_come_after_the_end_are_a_run_that_names_the_first() {
     assert_eq!((tokens(&all[0]), tokens(&all[1])), ((0, 0, 0), (135, 20, 800)));
     assert_eq!(all[0]["session_id"], all[1]["session_id"]);
     assert_eq!((&all[0]["title"], &all[1]["title"]), (&json!("list the files"), &json!("list the files")));
+    context.refuse(2);
     let late = events(&context, &all[1]).await;
     assert_eq!(the(&late, "ext.recount.recorded_as")["raw"]["run_id"], all[0]["id"]);
     until("the second run has ended", async || {

@@ -282,9 +282,14 @@ async fn the_end_of_a_trace_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_trace_whose_root_was_recorded_ends_after_a_restart_without_another_span() {
+    ends_after_a_restart(root()).await;
+    ends_after_a_restart(span(1, 0, (0, 100), &json!({ "http.request.method": "POST" }))).await;
+}
+
+async fn ends_after_a_restart(root: Value) {
     let folder = tempfile::tempdir().unwrap();
     let context = TestContext::sqlite(folder.path()).await;
-    taken(&context, &[chat(2, (10, 20), "stop", "It rains."), root()]).await;
+    taken(&context, &[chat(2, (10, 20), "stop", "It rains."), root]).await;
     context.running.stop().await;
     let context = TestContext::sqlite(folder.path()).await;
     taken(&context, &[in_trace(chat(2, (10, 20), "stop", "It snows."), 7)]).await;
