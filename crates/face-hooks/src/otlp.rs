@@ -192,11 +192,10 @@ fn queue_spans(
     let about_agents: Vec<TraceSpan> = spans.iter().filter_map(TraceSpan::of).collect();
     // A root that is about something else completes a trace.
     let begins = (!about_agents.is_empty()).then_some(Begin::Spans);
-    let bytes = about_agents.iter().map(TraceSpan::bytes).sum();
-    let counted = Counted::within(&state.otlp().queued_bytes, bytes, limits::OTLP_QUEUED_BYTES_MAX);
+    let report = TraceReport::new(visitor, spans, about_agents);
+    let counted = Counted::within(&state.otlp().queued_bytes, report.bytes(), limits::OTLP_QUEUED_BYTES_MAX);
     let queued = counted.ok_or_else(|| busy("too many spans are waiting to be recorded"))?;
     let (to, answer) = oneshot::channel();
-    let report = TraceReport::new(visitor, spans, about_agents);
     let mut incoming = IncomingSpans { report, to, _queued: queued };
     // Again if the trace has just left memory.
     for _ in 0..limits::TRIES_MAX {
@@ -225,7 +224,10 @@ fn resume_traces(state: &FaceState, visitor: &RequestContext) {
                     }
                 }
             }
-            Err(error) => tracing::warn!(%error, "open runs of traces cannot be found"),
+            Err(error) => {
+                tracing::warn!(%error, "open runs of traces cannot be found yet");
+                state.otlp().resume_later(&visitor);
+            }
         }
     });
 }

@@ -92,10 +92,17 @@ impl OtlpState {
         Ok(Some(queue))
     }
 
-    /// Whether the open runs of traces that an earlier process left are still to be searched. True once for each tenant.
+    /// Whether the open runs of traces that an earlier process left are still to be searched. True once for each tenant,
+    /// and again after [`OtlpState::resume_later`].
     pub(crate) fn is_to_resume(&self, visitor: &RequestContext) -> bool {
         let mut resumed = self.resumed.lock().unwrap_or_else(PoisonError::into_inner);
         resumed.insert(visitor.engine.instance())
+    }
+
+    /// The search failed.
+    pub(crate) fn resume_later(&self, visitor: &RequestContext) {
+        let mut resumed = self.resumed.lock().unwrap_or_else(PoisonError::into_inner);
+        resumed.remove(&visitor.engine.instance());
     }
 }
 

@@ -183,7 +183,9 @@ impl Session {
             self.end_usage_run().await;
         }
         // At shutdown. The prompt has ended; only its tokens were waited for.
-        self.end_stopped(false).await;
+        for _ in 0..limits::TRIES_MAX {
+            self.end_stopped(false).await;
+        }
         // Open permissions stay open in the log; the agent's own dialog decides.
         self.waiters.drain(..).for_each(|waiter| reply(waiter.to, Ok(Value::Null)));
         self.count_waiters();

@@ -109,6 +109,12 @@ impl TraceReport {
             spans: about_agents,
         }
     }
+
+    /// Bytes that it takes in memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        // Names and titles are cut, but not the conversation.
+        self.spans.iter().map(TraceSpan::bytes).sum::<usize>() + self.session.len() + size_of::<Self>()
+    }
 }
 
 /// Starts the task of a trace and returns its queue.
