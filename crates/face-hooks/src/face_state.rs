@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::counted::Counted;
 use crate::error::Refusal;
 use crate::limits;
-use crate::otlp_state::{OtlpFigures, OtlpState};
+use crate::otlp_state::{OtlpFigures, OtlpState, busy};
 use crate::session::{Incoming, PermissionHold, Report, Session, SessionName};
 
 /// What the face keeps between requests. Cheap to clone.
@@ -82,8 +82,10 @@ impl FaceState {
         let wait = permission_wait.filter(|_| is_permission && hook.agent != "gemini");
         // Above the limit the agent's own dialog decides.
         let held = wait.and_then(|_| Counted::within(&self.inner.held_permissions, 1, limits::ASKING_MAX));
-        let hold = wait.zip(held).map(|(wait, held)| PermissionHold { wait, _held: held });
-        let waits = hold.as_ref().map_or(limits::RECORD_WAIT, |hold| hold.wait + limits::RECORD_WAIT);
+        let hold = wait
+            .zip(held)
+            .map(|(wait, held)| PermissionHold { until: recount_world::moment() + wait, _held: held });
+        let waits = limits::RECORD_WAIT + wait.filter(|_| hold.is_some()).unwrap_or_default();
         let (agent, session) = (hook.agent, hook.session.clone());
         let answer =
             self.deliver(&visitor, (agent, session), Report::Hook { hook: Box::new(hook), hold }, queued)?;
@@ -95,28 +97,22 @@ impl FaceState {
         }
     }
 
-    /// Records events of Claude Code's telemetry, which belong to one session.
-    pub(crate) async fn record_telemetry(
+    /// Queues events of Claude Code's telemetry, which belong to one session. The result comes when they are durable.
+    pub(crate) fn record_telemetry(
         &self,
         visitor: &RequestContext,
         events: Vec<TelemetryEvent>,
         bytes: usize,
-    ) -> Result<(), Refusal> {
-        let busy = |what: &str| Refusal::new(Code::StoreBusy, format!("{what}; send the events again"));
-        let Some(first) = events.first() else { return Ok(()) };
-        let Some(queued) = Counted::within(&self.inner.queued_bytes, bytes, limits::QUEUED_BYTES_MAX) else {
+    ) -> Result<oneshot::Receiver<Result<Value, Refusal>>, Refusal> {
+        let Some(queued) = Counted::within(&self.otlp().queued_bytes, bytes, limits::OTLP_QUEUED_BYTES_MAX)
+        else {
             return Err(busy("too many events are waiting to be recorded"));
         };
         if events.iter().any(TelemetryEvent::is_usage) {
             self.reports_usage(visitor).store(true, Ordering::Relaxed);
         }
-        let session = ("claude", first.session.clone());
-        let answer = self.deliver(visitor, session, Report::Telemetry(events), queued)?;
-        match tokio::time::timeout(limits::RECORD_WAIT, answer).await {
-            Ok(Ok(answer)) => answer.map(drop),
-            Ok(Err(_)) => Err(busy("the server is shutting down")),
-            Err(_) => Err(busy("the events are not recorded yet")),
-        }
+        let session = events.first().map(|first| first.session.clone()).unwrap_or_default();
+        self.deliver(visitor, ("claude", session), Report::Telemetry(events), queued)
     }
 
     fn reports_usage(&self, visitor: &RequestContext) -> Arc<AtomicBool> {
@@ -138,7 +134,12 @@ impl FaceState {
             Refusal::new(Code::StoreBusy, detail)
         };
         let (to, answer) = oneshot::channel();
-        match self.inbox(visitor, agent, &session)?.try_send(Incoming { report, to, _queued: queued }) {
+        let inbox = self.inbox(visitor, agent, &session)?;
+        let waiting = inbox.max_capacity() - inbox.capacity();
+        if matches!(report, Report::Telemetry(_)) && waiting >= limits::TELEMETRY_QUEUE_MAX {
+            return Err(full());
+        }
+        match inbox.try_send(Incoming { report, to, _queued: queued }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(full()),
             // The session has just left memory.

@@ -14,8 +14,14 @@ pub const RECORD_WAIT: Duration = Duration::from_secs(5);
 /// Hooks in the queue of one session; one more is refused with `store_busy`.
 pub const QUEUE_MAX: usize = 256;
 
-/// Bytes of all queued bodies; one more is refused with `store_busy`.
+/// Bytes of all queued bodies of hooks; one more is refused with `store_busy`.
 pub const QUEUED_BYTES_MAX: usize = 64 << 20;
+
+/// Requests with telemetry in the queue of one session, so that its hooks have the rest; one more is refused with 503.
+pub const TELEMETRY_QUEUE_MAX: usize = 64;
+
+/// Bytes of all queued events and spans of OTLP; more is refused with 503.
+pub const OTLP_QUEUED_BYTES_MAX: usize = 32 << 20;
 
 /// Sessions in memory. One more replaces the least recently used session without a waiting permission; its state is
 /// rebuilt from the log. If all have one, `store_busy`.
@@ -27,6 +33,9 @@ pub const SESSION_IDLE: Duration = Duration::from_secs(600);
 /// How long the end of a prompt waits for outcomes of open calls, since hooks overtake each other. Then the calls are
 /// recorded without an outcome.
 pub const STOP_WAIT: Duration = Duration::from_secs(2);
+
+/// Pause before another attempt to record the end of a prompt or trace after a failure.
+pub const RETRY_WAIT: Duration = Duration::from_secs(5);
 
 /// Hooks outside of a run that wait for the next run; one more drops the oldest, which a gap event reports.
 pub const HELD_MAX: usize = 32;
@@ -73,6 +82,9 @@ pub const LATE_USAGE_WAIT: Duration = Duration::from_secs(10);
 /// is cleared.
 pub const TELEMETRY_REMEMBERED_MAX: usize = 16_384;
 
+/// How long after the end of a run its telemetry events are recognized as repeated.
+pub const TELEMETRY_REPEATED_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Newest runs of a tenant that show whether its agents report tokens.
 pub const USAGE_RUNS_SEARCHED: usize = 50;
 
@@ -88,11 +100,19 @@ pub const OTLP_BYTES_AT_ONCE_MAX: usize = 32 << 20;
 /// Sessions whose events are in one request of OTLP; events of others are rejected.
 pub const OTLP_SESSIONS_MAX: usize = 256;
 
-/// Traces with an open run in memory; spans of one more are refused with 503, and the exporter sends them again.
+/// Traces of a tenant with an open run in memory. One more ends the run of the trace that was quiet for the longest time.
 pub const TRACES_MAX: usize = 1_024;
 
-/// Newest runs of a conversation among which the run of a trace is searched.
-pub const TRACE_RUNS_SEARCHED: usize = 32;
+/// Traces of all tenants in memory, with those whose runs are ending; spans of one more are refused with 503, and the exporter
+/// sends them again.
+pub const TRACES_OF_ALL_MAX: usize = 8_192;
+
+/// Newest runs of a tenant among which open runs of traces are searched after a restart; older ones stay open until their next
+/// span.
+pub const TRACE_RUNS_RESUMED_AMONG: usize = 2_000;
+
+/// Runs of one page of that search.
+pub const TRACE_RUNS_PAGE: usize = 200;
 
 /// Requests in the queue of one trace; one more is refused with 503.
 pub const TRACE_QUEUE_MAX: usize = 64;

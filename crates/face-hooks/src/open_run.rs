@@ -2,7 +2,7 @@
 //! [`OpenRun::create`] and [`OpenRun::load`].
 
 use bytes::Bytes;
-use recount_engine::{BatchId, Engine, Error, Failure, ListQuery, NewRun, RunRow, Upload};
+use recount_engine::{BatchId, Engine, Error, Failure, IdempotencyKey, ListQuery, NewRun, RunRow, Upload};
 use recount_event::family::run::{Agent, Driver, Queued, RunKind};
 use recount_event::{Code, Event, ForeignId, RunId, SessionId, codec, door};
 use recount_record::{Draft, Patch, PatchFacts, Recording, Source};
@@ -33,6 +33,8 @@ pub(crate) struct Opening {
     pub(crate) facts: Value,
     /// The caller's name.
     pub(crate) by: String,
+    /// Finds the run again.
+    pub(crate) key: Option<IdempotencyKey>,
 }
 
 impl OpenRun {
@@ -52,7 +54,7 @@ impl OpenRun {
         queued.requested_by = Some(opening.by);
         queued.agent = Some(opening.agent);
         let new = NewRun { queued, task: None, session: Some(session), resumed_from: None };
-        let (id, receipt) = engine.write().create_run(new).await?;
+        let (id, receipt) = engine.write().create_run_keyed(new, opening.key.as_ref()).await?;
         let mut recording = Recording::begin(&opening.source);
         recording.note("session", &opening.facts);
         Ok(OpenRun {
@@ -67,11 +69,23 @@ impl OpenRun {
 
     /// Rebuilds the recording state of a run from its events.
     pub(crate) async fn load(engine: &Engine, id: RunId, source: &Source, epoch: u64) -> Result<Self, Error> {
+        Self::load_seen(engine, id, source, epoch, |_, _| ()).await
+    }
+
+    /// The same for a caller that looks at the events, too.
+    pub(crate) async fn load_seen(
+        engine: &Engine,
+        id: RunId,
+        source: &Source,
+        epoch: u64,
+        mut look: impl FnMut(&str, &Value),
+    ) -> Result<Self, Error> {
         let mut recording = Recording::resuming(source);
         let mut last = None;
         Self::each_event(engine, id, |sequence, kind, data| {
             last = Some(sequence);
             recording.saw(kind, data);
+            look(kind, data);
         })
         .await?;
         recording.resumed();

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use recount_engine::{Engine, Error, Events, PromptRow, RequestContext, RunRow};
 use recount_event::family::run::Agent;
@@ -43,7 +42,8 @@ pub(crate) struct Incoming {
 
 /// How long a permission request is held open for an answer of Recount's faces.
 pub(crate) struct PermissionHold {
-    pub(crate) wait: Duration,
+    /// Counted from the arrival of the request, because its client waits from then on.
+    pub(crate) until: Instant,
     pub(crate) _held: Counted,
 }
 
@@ -73,6 +73,14 @@ struct Waiter {
     _hold: PermissionHold,
 }
 
+/// The stop hook of a prompt whose calls have no outcome yet or whose tokens are not reported yet. It was acknowledged, so it
+/// is pending until the end of its run is in the log.
+struct PendingStop {
+    hook: Hook,
+    run: RunId,
+    due: Instant,
+}
+
 pub(crate) struct Session {
     visitor: RequestContext,
     agent: &'static str,
@@ -89,8 +97,7 @@ pub(crate) struct Session {
     /// Hooks that wait for a run.
     held: VecDeque<Hook>,
     held_dropped: bool,
-    /// The stop hook of a prompt whose calls have no outcome yet or whose tokens are not reported yet, and its deadline.
-    stopping: Option<(Hook, Instant)>,
+    stopping: Option<PendingStop>,
     telemetry: Telemetry,
     waiters: Vec<Waiter>,
     held_permissions: Arc<AtomicUsize>,
@@ -141,7 +148,9 @@ impl Session {
 
     /// Takes hooks until there are none for a while, or the server ends.
     pub(crate) async fn work(mut self, mut inbox: mpsc::Receiver<Incoming>, mut shutdown: Shutdown) {
-        loop {
+        // The session left memory, so no hook follows; only deadlines and answers are handled.
+        let mut is_leaving = false;
+        while !is_leaving || !self.waiters.is_empty() || self.stopping.is_some() {
             let idle = self.waiters.is_empty()
                 && self.stopping.is_none()
                 && self.held.is_empty()
@@ -150,19 +159,17 @@ impl Session {
             let woken = tokio::select! {
                 biased;
                 () = shutdown.requested() => Woken::Shutdown,
-                incoming = inbox.recv() => Woken::Hook(incoming.map(Box::new)),
+                incoming = inbox.recv(), if !is_leaving => Woken::Hook(incoming.map(Box::new)),
                 events = next_of(&mut self.follow) => Woken::Events(events),
                 () = waiter_closed(&mut self.waiters) => Woken::WaiterClosed,
                 () = tokio::time::sleep_until(due) => Woken::Time,
             };
             match woken {
                 Woken::Shutdown => break,
-                Woken::Hook(None) if self.waiters.is_empty() && self.stopping.is_none() => {
-                    self.end_usage_run().await;
-                    break;
+                Woken::Hook(None) => {
+                    is_leaving = true;
+                    self.expire(recount_world::moment() + limits::SESSION_IDLE).await;
                 }
-                // The session left memory, so no hook follows; only deadlines and answers are handled.
-                Woken::Hook(None) => self.expire(recount_world::moment() + limits::SESSION_IDLE).await,
                 Woken::Hook(Some(incoming)) => self.handle(*incoming).await,
                 Woken::Events(events) => self.observe(events).await,
                 Woken::WaiterClosed => self.expire_closed_waiters(),
@@ -172,10 +179,12 @@ impl Session {
             }
             self.answer_settled().await;
         }
-        // The prompt has ended; only its tokens were waited for.
-        self.stop_if_settled(self.run.as_ref().is_some_and(|run| run.recording.open_calls().is_empty()));
-        if let Err(error) = self.append().await {
-            tracing::info!(%error, "the end of a prompt could not be recorded");
+        if is_leaving {
+            self.end_usage_run().await;
+        }
+        // At shutdown. The prompt has ended; only its tokens were waited for.
+        for _ in 0..limits::TRIES_MAX {
+            self.end_stopped(false).await;
         }
         // Open permissions stay open in the log; the agent's own dialog decides.
         self.waiters.drain(..).for_each(|waiter| reply(waiter.to, Ok(Value::Null)));
@@ -184,7 +193,7 @@ impl Session {
 
     /// The next deadline.
     fn due(&self) -> Instant {
-        let stop = self.stopping.as_ref().map(|(_, due)| *due);
+        let stop = self.stopping.as_ref().map(|stop| stop.due);
         let waits = self.waiters.iter().map(|waiter| waiter.until).min();
         let idle = recount_world::moment() + limits::SESSION_IDLE;
         stop.into_iter().chain(waits).chain(self.telemetry.due).min().unwrap_or(idle)
@@ -205,9 +214,7 @@ impl Session {
                 Err(error) => {
                     // The recording may differ from the log: load it again.
                     self.forget_run();
-                    let again =
-                        !matches!(error.code(), Code::Internal | Code::StoreCorrupt | Code::RunDamaged);
-                    if !again || tries >= limits::TRIES_MAX {
+                    if is_permanent(&error) || tries >= limits::TRIES_MAX {
                         break Err(error);
                     }
                     if error.code() == Code::ProducerFenced {
@@ -219,7 +226,7 @@ impl Session {
         match (done, report) {
             (Ok(Some(approval)), Report::Hook { hook, hold: Some(hold) }) => {
                 // The engine withdraws the approval at its deadline, and this follows its events.
-                let until = recount_world::moment() + hold.wait + limits::WITHDRAW_WAIT;
+                let until = hold.until + limits::WITHDRAW_WAIT;
                 self.waiters.push(Waiter { approval, agent: hook.agent, until, to, _hold: hold });
                 self.count_waiters();
             }
@@ -277,6 +284,7 @@ impl Session {
                 self.run = Some(run);
             }
         }
+        self.drop_stop_of_other_run();
         if let Some(open) = runs.iter().find(|run| of_telemetry(run) && !run.has_ended()) {
             let epoch = self.next_epoch();
             self.load_usage_run(open.id, epoch).await?;
@@ -311,6 +319,12 @@ impl Session {
             self.hurry_usage();
             return Ok(None);
         }
+        if matches!(hook.seen, Seen::CallStarting(_) | Seen::Permission { .. }) && self.awaits_usage() {
+            // The agent continues after its stop, so the call belongs to another run.
+            self.stop_if_settled(true);
+            self.append().await?;
+            self.run = None;
+        }
         if matches!(hook.seen, Seen::Prompted { .. }) && !self.end_previous_prompt(hook).await? {
             return Ok(None);
         }
@@ -326,9 +340,13 @@ impl Session {
             held.record(&mut run.recording, false);
         }
         let approval = hold.and_then(|hold| {
+            let wait = hold.until.saturating_duration_since(recount_world::moment());
+            if wait.is_zero() {
+                return None;
+            }
             let world = self.visitor.engine.world();
             let ulid = ulid::Ulid::from_parts(world.clock.now_ms(), world.entropy.draw());
-            hook.ask(&mut run.recording, &format!("appr_{ulid}"), hold.wait.as_secs())
+            hook.ask(&mut run.recording, &format!("appr_{ulid}"), wait.as_millis().div_ceil(1_000) as u64)
         });
         if approval.is_none() {
             if matches!(hook.seen, Seen::Stopped { .. } | Seen::SessionEnded { .. }) {
@@ -338,10 +356,11 @@ impl Session {
             if awaits_usage {
                 hook.record_before_end(&mut run.recording);
                 self.telemetry.await_usage();
-                self.stopping.get_or_insert((hook.clone(), recount_world::moment() + limits::USAGE_WAIT));
+                let due = recount_world::moment() + limits::USAGE_WAIT;
+                self.stopping.get_or_insert(PendingStop { hook: hook.clone(), run: run.id, due });
             } else if hook.record(&mut run.recording, false) && self.stopping.is_none() {
                 let due = recount_world::moment() + limits::STOP_WAIT;
-                self.stopping = Some((hook.clone(), due));
+                self.stopping = Some(PendingStop { hook: hook.clone(), run: run.id, due });
             }
             for patch in patches {
                 run.add_patch(&patch, &self.visitor.caller.id).await;
@@ -413,6 +432,7 @@ impl Session {
             source: hooks::source(hook.agent, hook.version.clone()),
             facts: hook.session_facts(),
             by: self.visitor.caller.name.clone(),
+            key: None,
         };
         let run = OpenRun::create(&self.visitor.engine, session, opening, epoch).await?;
         self.had_runs = true;
@@ -421,14 +441,48 @@ impl Session {
         Ok(true)
     }
 
-    /// Records the pending stop when all calls have outcomes and the tokens are reported, or `now`.
+    /// Records the pending stop when all calls have outcomes and the tokens are reported, or `now`. It is pending until the
+    /// append succeeds, since a failed one loses what is recorded.
     fn stop_if_settled(&mut self, now: bool) {
         let Some(run) = &mut self.run else { return };
-        if let Some((hook, _)) = &self.stopping
+        if let Some(stop) = &self.stopping
             && (now || (run.recording.open_calls().is_empty() && !self.telemetry.awaits_usage))
         {
-            hook.record(&mut run.recording, true);
-            self.stopping = None;
+            stop.hook.record(&mut run.recording, true);
+        }
+    }
+
+    /// Appends the end of a stopped prompt: with `now`, or if only its tokens are missing. Loads its run if it is not in
+    /// memory. After a failure it is tried again later.
+    async fn end_stopped(&mut self, now: bool) {
+        if self.stopping.is_none() {
+            return;
+        }
+        let done = async {
+            if self.run.is_none() {
+                self.load_session().await?;
+                self.drop_stop_of_other_run();
+            }
+            let is_settled = |run: &OpenRun| run.recording.open_calls().is_empty();
+            self.stop_if_settled(now || self.run.as_ref().is_some_and(is_settled));
+            self.append().await
+        };
+        let Err(error) = done.await else { return };
+        self.forget_run();
+        if is_permanent(&error) {
+            tracing::error!(agent = self.agent, %error, "the end of a prompt cannot be recorded");
+            (self.stopping, self.telemetry.awaits_usage) = (None, false);
+        } else if let Some(stop) = &mut self.stopping {
+            tracing::warn!(run = %stop.run, %error, "the end of a prompt is not recorded yet");
+            stop.due = recount_world::moment() + limits::RETRY_WAIT;
+        }
+    }
+
+    /// Drops a pending stop whose run has ended meanwhile.
+    fn drop_stop_of_other_run(&mut self) {
+        let run = self.run.as_ref().map(|run| run.id);
+        if let Some(stop) = self.stopping.take_if(|stop| Some(stop.run) != run) {
+            tracing::info!(run = %stop.run, "the run of a stopped prompt has ended before");
             self.telemetry.awaits_usage = false;
         }
     }
@@ -485,13 +539,13 @@ impl Session {
                 run.recording.withdraw(&waiter.approval, &Elsewhere::undecided(self.agent, why));
             }
         }
-        if self.stopping.as_ref().is_some_and(|(_, due)| *due <= now) {
-            self.stop_if_settled(true);
-        }
         if let Err(error) = self.append().await {
             // An answer was appended at the same time and is read below, or the store failed.
-            tracing::info!(%error, "expired permissions or outcomes could not be recorded");
+            tracing::info!(%error, "expired permissions could not be recorded");
             self.forget_run();
+        }
+        if self.stopping.as_ref().is_some_and(|stop| stop.due <= now) {
+            self.end_stopped(true).await;
         }
         if self.telemetry.due.is_some_and(|due| due <= now) {
             self.end_usage_run().await;
@@ -538,6 +592,11 @@ impl Session {
             Err(error) => tracing::warn!(%error, "cannot follow the answers to a permission"),
         }
     }
+}
+
+/// Whether a repetition fails, too.
+pub(crate) fn is_permanent(error: &Error) -> bool {
+    matches!(error.code(), Code::Internal | Code::StoreCorrupt | Code::RunDamaged)
 }
 
 /// Replies to the agent with the outcome of its permission.

@@ -4,21 +4,27 @@
 //! Owns the run. Its state can be rebuilt from the log, where spans are durable before they are acknowledged. It must not
 //! depend on HTTP. Start with [`start`].
 
-use recount_engine::{Engine, Error, RequestContext};
+use std::time::Duration;
+
+use recount_engine::{
+    Engine, Error, Failure, IdempotencyKey, ListQuery, RequestContext, RequestResult, RequestState, RunRow,
+};
+use recount_event::digest::digest_of;
 use recount_event::family::run::Agent;
-use recount_event::{Code, SessionId};
+use recount_event::{Code, RunId, SessionId};
 use recount_record::genai_spans::{self, TraceSpan};
 use recount_record::otlp::Span;
 use recount_record::{Ending, session_title};
 use recount_world::{Kind, Shutdown};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::counted::Counted;
 use crate::error::Refusal;
 use crate::limits;
 use crate::open_run::{OpenRun, Opening};
-use crate::session::SessionName;
+use crate::session::{SessionName, is_permanent};
 
 /// Spans of one trace in one request.
 pub(crate) struct TraceReport {
@@ -40,10 +46,47 @@ enum Root {
     Seen,
 }
 
+/// The event that keeps a root which is not in a kept span: `of` is `trace` or `process`.
+const ROOT_KEPT: &str = "ext.recount.trace_root";
+
+impl Root {
+    fn name(self) -> &'static str {
+        if self == Root::OfProcess { "process" } else { "trace" }
+    }
+
+    /// What an event of the run shows.
+    fn of_event(kind: &str, data: &Value) -> Root {
+        match (kind, data["raw"]["of"].as_str()) {
+            (ROOT_KEPT, Some("process")) => Root::OfProcess,
+            (ROOT_KEPT, _) => Root::Seen,
+            (genai_spans::KEPT, _) if TraceSpan::kept(data).is_some_and(|span| span.is_root()) => Root::Seen,
+            _ => Root::NotSeen,
+        }
+    }
+
+    /// How long the trace waits for its next span.
+    fn wait(self) -> Duration {
+        match self {
+            Root::Seen => limits::ROOT_WAIT,
+            Root::OfProcess => limits::LOCAL_ROOT_WAIT,
+            Root::NotSeen => limits::TRACE_QUIET,
+        }
+    }
+}
+
 /// A report in the queue of its trace. The result is the number of spans that came too late.
 pub(crate) struct IncomingSpans {
     pub(crate) report: TraceReport,
     pub(crate) to: oneshot::Sender<Result<usize, Refusal>>,
+    pub(crate) _queued: Counted,
+}
+
+/// How a trace comes into memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Begin {
+    Spans,
+    /// With a run that an earlier process left open.
+    Run(RunId),
 }
 
 impl TraceReport {
@@ -66,53 +109,116 @@ impl TraceReport {
             spans: about_agents,
         }
     }
+
+    /// Bytes that it takes in memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        // Names and titles are cut, but not the conversation.
+        self.spans.iter().map(TraceSpan::bytes).sum::<usize>() + self.session.len() + size_of::<Self>()
+    }
 }
 
 /// Starts the task of a trace and returns its queue.
-pub(crate) fn start(visitor: &RequestContext, trace_id: &str) -> mpsc::Sender<IncomingSpans> {
+pub(crate) fn start(
+    visitor: &RequestContext,
+    trace_id: &str,
+    begin: Begin,
+    task: Counted,
+) -> mpsc::Sender<IncomingSpans> {
     let (queue, receiver) = mpsc::channel(limits::TRACE_QUEUE_MAX);
-    let engine = visitor.engine.clone();
-    let due = recount_world::moment() + limits::TRACE_QUIET;
-    let trace =
-        Trace { id: trace_id.to_owned(), engine, run: None, root: Root::NotSeen, due, has_ended: false };
+    let run_id = match begin {
+        Begin::Spans => None,
+        Begin::Run(id) => Some(id),
+    };
+    let trace = Trace {
+        id: trace_id.to_owned(),
+        engine: visitor.engine.clone(),
+        run_id,
+        run: None,
+        root: Root::NotSeen,
+        due: recount_world::moment() + limits::TRACE_QUIET,
+        has_ended: false,
+        epoch: 0,
+        _task: task,
+    };
     visitor.engine.world().tasks.spawn(Kind::Effect, |shutdown| trace.work(receiver, shutdown));
     queue
+}
+
+/// The open runs of traces among the newest runs, and their traces.
+pub(crate) async fn open_runs(engine: &Engine) -> Result<Vec<(String, RunId)>, Error> {
+    let mut found = Vec::new();
+    let mut query = ListQuery { limit: limits::TRACE_RUNS_PAGE, ..ListQuery::default() };
+    for _ in 0..limits::TRACE_RUNS_RESUMED_AMONG / limits::TRACE_RUNS_PAGE {
+        let page = engine.catalogue().list_runs(&query).await?;
+        let is_open = |row: &&RunRow| row.source.as_deref() == Some(genai_spans::SOURCE) && !row.has_ended();
+        for row in page.items.iter().filter(is_open) {
+            let (head, _) = engine.read().read_run(row.id, None, OpenRun::HEAD_EVENTS).await?;
+            OpenRun::each_of(&head, |_, kind, data| {
+                if let ("ext.recount.session", Some(trace)) = (kind, data["raw"]["trace_id"].as_str()) {
+                    found.push((trace.to_owned(), row.id));
+                }
+            });
+        }
+        query.after = page.end.next;
+        if !page.end.has_more || query.after.is_none() {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 struct Trace {
     id: String,
     engine: Engine,
+    /// Its run, if it is known.
+    run_id: Option<RunId>,
+    /// Its run, if it is in memory.
     run: Option<OpenRun>,
     root: Root,
     /// When the run ends.
     due: Instant,
     has_ended: bool,
+    epoch: u64,
+    _task: Counted,
 }
 
 impl Trace {
     async fn work(mut self, mut queue: mpsc::Receiver<IncomingSpans>, mut shutdown: Shutdown) {
-        loop {
+        if let Some(id) = self.run_id
+            && let Err(error) = self.load_run(id).await
+        {
+            tracing::warn!(trace = self.id, run = %id, %error, "the open run of a trace is not loaded yet");
+        }
+        let mut is_replaced = false;
+        while !self.has_ended {
             let incoming = tokio::select! {
                 biased;
                 () = shutdown.requested() => break,
-                incoming = queue.recv() => incoming,
-                () = tokio::time::sleep_until(self.due), if !queue.is_closed() => {
+                incoming = queue.recv(), if !is_replaced => incoming,
+                () = tokio::time::sleep_until(self.due) => {
                     self.settle().await;
-                    // What is in the queue came too late.
-                    queue.close();
                     continue;
                 }
             };
-            let Some(IncomingSpans { report, to }) = incoming else { return };
-            let taken = self.take(&report).await;
-            if self.has_ended {
-                queue.close();
+            match incoming {
+                Some(IncomingSpans { report, to, .. }) => {
+                    let taken = self.take(&report).await;
+                    // The client may have disconnected.
+                    drop(to.send(taken.map_err(Refusal::from)));
+                }
+                // There were too many traces, and this one was quiet.
+                None => (is_replaced, self.due) = (true, recount_world::moment()),
             }
-            // The client may have disconnected.
-            drop(to.send(taken.map_err(Refusal::from)));
         }
-        if self.root == Root::Seen {
+        if !self.has_ended && self.root == Root::Seen {
             self.settle().await;
+        }
+        queue.close();
+        if self.has_ended {
+            // What is in the queue came too late.
+            while let Some(IncomingSpans { report, to, .. }) = queue.recv().await {
+                drop(to.send(Ok(report.spans.len())));
+            }
         }
     }
 
@@ -124,10 +230,8 @@ impl Trace {
             match self.keep(report).await {
                 Ok(late) => return Ok(late),
                 Err(error) => {
-                    self.run = None;
-                    let again =
-                        !matches!(error.code(), Code::Internal | Code::StoreCorrupt | Code::RunDamaged);
-                    if !again || tries >= limits::TRIES_MAX {
+                    self.forget_run(&error);
+                    if is_permanent(&error) || tries >= limits::TRIES_MAX {
                         tracing::warn!(trace = self.id, %error, "spans were not recorded");
                         return Err(error);
                     }
@@ -144,78 +248,123 @@ impl Trace {
         for span in &report.spans {
             span.keep(&mut run.recording);
         }
+        if report.root > self.root && !report.spans.iter().any(TraceSpan::is_root) {
+            run.recording.note("trace_root", &json!({ "of": report.root.name() }));
+        }
         run.append().await?;
         if self.root < Root::Seen {
             self.root = self.root.max(report.root);
-            let wait = match self.root {
-                Root::Seen => limits::ROOT_WAIT,
-                Root::OfProcess => limits::LOCAL_ROOT_WAIT,
-                Root::NotSeen => limits::TRACE_QUIET,
-            };
-            self.due = recount_world::moment() + wait;
+            self.due = recount_world::moment() + self.root.wait();
         }
         Ok(0)
     }
 
-    /// Finds the run of the trace in the log, or opens it.
-    async fn load(&mut self, report: &TraceReport) -> Result<(), Error> {
-        let (engine, agent) = (&self.engine, &report.agent);
-        let name = SessionName::of("otlp", &report.session);
-        let title = session_title(&agent.name, None, &report.session);
-        let session = engine.write().recorded_session(&name.row(), Some(title)).await?.id;
-        // Higher than that of an earlier process, whose clock may have been ahead a little.
-        let epoch = engine.world().clock.now_ms();
-        for row in OpenRun::newest(engine, session, limits::TRACE_RUNS_SEARCHED).await? {
-            if row.source.as_deref() != Some(genai_spans::SOURCE) || !self.is_run(&row).await? {
-                continue;
-            }
-            if row.has_ended() {
-                self.has_ended = true;
-                return Ok(());
-            }
-            let mut run = OpenRun::load(engine, row.id, &genai_spans::source(), epoch).await?;
-            if run.recording.has_turns() {
-                // The server stopped while it added turns and calls.
-                run.recording.gap("recorder_restarted", "turns and calls of spans in this run");
-                run.recording.end(Ending::Finished { status: "end_not_seen".into() });
-                run.append().await?;
-                self.has_ended = true;
-            }
-            self.run = Some(run);
-            return Ok(());
+    /// The recording may differ from the log.
+    fn forget_run(&mut self, error: &Error) {
+        self.run = None;
+        if error.code() == Code::ProducerFenced {
+            self.epoch += limits::EPOCH_STEP_MS;
         }
-        self.run = Some(self.open(session, report, epoch).await?);
+    }
+
+    /// Higher than that of an earlier process, whose clock may have been ahead a little.
+    fn next_epoch(&mut self) -> u64 {
+        self.epoch = self.engine.world().clock.now_ms().max(self.epoch + 1);
+        self.epoch
+    }
+
+    /// Finds the run of the trace, or opens it.
+    async fn load(&mut self, report: &TraceReport) -> Result<(), Error> {
+        if let Some(id) = self.run_id {
+            return self.load_run(id).await;
+        }
+        let engine = self.engine.clone();
+        let key = IdempotencyKey { key: digest_of(&["otlp", "trace", &self.id]), body: String::new() };
+        let claim = engine.write().claim_request(&key).await?;
+        if let RequestState::Executed(_, RequestResult::Run(id)) = claim
+            && engine.catalogue().run(id).await?.is_some()
+        {
+            self.run_id = Some(id);
+            return self.load_run(id).await;
+        }
+        if let RequestState::InProgress = claim {
+            return Err(Failure::new(Code::StoreBusy, "the run of the trace is being opened").into());
+        }
+        let name = SessionName::of("otlp", &report.session);
+        let title = session_title(&report.agent.name, None, &report.session);
+        let session = engine.write().recorded_session(&name.row(), Some(title)).await?.id;
+        let run = self.open(session, report, key).await?;
+        (self.run_id, self.run) = (Some(run.id), Some(run));
         Ok(())
     }
 
-    /// Whether a run is that of this trace.
-    async fn is_run(&self, row: &recount_engine::RunRow) -> Result<bool, Error> {
-        let mut is_same = false;
-        let (page, _) = self.engine.read().read_run(row.id, None, OpenRun::HEAD_EVENTS).await?;
-        OpenRun::each_of(&page, |_, kind, data| {
-            is_same |= kind == "ext.recount.session" && data["raw"]["trace_id"] == *self.id;
-        });
-        Ok(is_same)
+    async fn load_run(&mut self, id: RunId) -> Result<(), Error> {
+        let row = self.engine.catalogue().run(id).await?;
+        if row.is_none_or(|row| row.has_ended()) {
+            self.has_ended = true;
+            return Ok(());
+        }
+        let (epoch, engine) = (self.next_epoch(), self.engine.clone());
+        let (mut root, mut is_named) = (self.root, false);
+        let mut run = OpenRun::load_seen(&engine, id, &genai_spans::source(), epoch, |kind, data| {
+            is_named |= kind == "ext.recount.session";
+            root = root.max(Root::of_event(kind, data));
+        })
+        .await?;
+        if root > self.root {
+            (self.root, self.due) = (root, recount_world::moment() + root.wait());
+        }
+        if !is_named {
+            run.recording.note("session", &json!({ "trace_id": self.id }));
+        }
+        if run.recording.has_turns() {
+            // The server stopped while it added turns and calls.
+            run.recording.gap("recorder_restarted", "turns and calls of spans in this run");
+            run.recording.end(Ending::Finished { status: "end_not_seen".into() });
+            run.append().await?;
+            self.has_ended = true;
+        }
+        self.run = Some(run);
+        Ok(())
     }
 
-    async fn open(&self, session: SessionId, report: &TraceReport, epoch: u64) -> Result<OpenRun, Error> {
+    async fn open(
+        &mut self,
+        session: SessionId,
+        report: &TraceReport,
+        key: IdempotencyKey,
+    ) -> Result<OpenRun, Error> {
         let opening = Opening {
             title: report.title.clone(),
             agent: report.agent.clone(),
             source: genai_spans::source().with_version(report.agent.version.clone()),
             facts: json!({ "trace_id": self.id, "session_id": report.session }),
             by: report.by.clone(),
+            key: Some(key),
         };
+        let epoch = self.next_epoch();
         OpenRun::create(&self.engine, session, opening, epoch).await
     }
 
-    /// Adds turns and calls of the kept spans, and ends the run.
+    /// Ends the run. After a failure it is tried again later.
     async fn settle(&mut self) {
-        let Some(mut run) = self.run.take() else { return };
-        self.has_ended = true;
-        if let Err(error) = settle(&self.engine, &mut run, self.root >= Root::OfProcess).await {
-            tracing::warn!(trace = self.id, run = %run.id, %error, "the run of a trace was not completed");
+        let Err(error) = self.complete().await else { return };
+        self.forget_run(&error);
+        self.has_ended = is_permanent(&error);
+        self.due = recount_world::moment() + limits::RETRY_WAIT;
+        tracing::warn!(trace = self.id, %error, is_final = self.has_ended, "the run of a trace was not completed");
+    }
+
+    /// Adds turns and calls of the kept spans, and ends the run.
+    async fn complete(&mut self) -> Result<(), Error> {
+        if let (None, Some(id)) = (&self.run, self.run_id) {
+            self.load_run(id).await?;
         }
+        if let Some(run) = self.run.as_mut().filter(|_| !self.has_ended) {
+            settle(&self.engine, run, self.root >= Root::OfProcess).await?;
+        }
+        self.has_ended = true;
+        Ok(())
     }
 }
 

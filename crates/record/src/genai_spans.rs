@@ -211,6 +211,11 @@ impl TraceSpan {
         })
     }
 
+    /// Whether it is the root of its trace.
+    pub fn is_root(&self) -> bool {
+        self.parent.is_empty()
+    }
+
     /// Bytes that it takes in memory, about.
     pub fn bytes(&self) -> usize {
         let texts = [&self.input, &self.output, &self.message].into_iter().flatten();

@@ -92,8 +92,8 @@ pub const ACP_CALLS_REMEMBERED_MAX: usize = 4_096;
 /// Open requests of an ACP agent in one prompt; the outcome of one more is not recorded with it.
 pub const ACP_REQUESTS_OPEN_MAX: usize = 1_024;
 
-/// Fields in one request of OTLP in protobuf; with more it is refused.
-pub const OTLP_VALUES_MAX: usize = 1_000_000;
+/// Fields in one request of OTLP, in either encoding; with more it is refused. A field takes up to 320 bytes in memory.
+pub const OTLP_VALUES_MAX: usize = 500_000;
 
 /// Bytes of an attribute of a span that is kept; a longer one is left out, and `left_out` names it.
 pub const SPAN_ATTRIBUTE_BYTES_MAX: usize = 4 << 10;

@@ -1,8 +1,9 @@
 //! Requests of OTLP, logs and traces, in both encodings: read as records and spans with plain JSON values.
 //!
-//! Protobuf is first turned into the JSON encoding, so that one reader reads both. It must not know what a record or a
+//! Protobuf is first turned into the JSON encoding, and both are read by the same tables of fields. It must not know what a record or a
 //! span means. Start with [`logs`] and [`spans`].
 
+mod json;
 mod protobuf;
 
 use std::sync::Arc;
@@ -148,11 +149,7 @@ fn request(body: &[u8], encoding: Encoding, message: &'static Message) -> Result
     match encoding {
         Encoding::Protobuf => protobuf::read(body, message)
             .ok_or_else(|| "the body is not a protobuf message of this signal".to_owned()),
-        Encoding::Json => match serde_json::from_slice(body) {
-            Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
-            Ok(_) => Err("the body is not a JSON object".to_owned()),
-            Err(why) => Err(format!("the body is not JSON: {why}")),
-        },
+        Encoding::Json => json::read(body, message),
     }
 }
 

@@ -7,9 +7,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use recount_engine::{Error, ListQuery};
+use recount_engine::{Error, ListQuery, RunRow};
 use recount_event::RunId;
 use recount_event::family::run::Agent;
+use recount_event::time::parse_ms;
 use recount_record::Ending;
 use recount_record::claude_telemetry::{self, TelemetryEvent};
 use serde_json::json;
@@ -49,7 +50,7 @@ impl Telemetry {
     }
 
     pub(super) fn forget_run(&mut self) {
-        (self.run, self.due, self.keys) = (None, None, None);
+        (self.run, self.due) = (None, None);
     }
 }
 
@@ -68,8 +69,8 @@ impl Session {
     /// The agent exits, so its last events come soon or never.
     pub(super) fn hurry_usage(&mut self) {
         let soon = recount_world::moment() + limits::USAGE_WAIT_AT_EXIT;
-        if let Some((_, due)) = &mut self.stopping {
-            *due = soon.min(*due);
+        if let Some(stop) = &mut self.stopping {
+            stop.due = soon.min(stop.due);
         }
     }
 
@@ -182,6 +183,7 @@ impl Session {
             source: claude_telemetry::source(event.version.clone()),
             facts: json!({ "session_id": event.session, "prompt_id": event.prompt }),
             by: self.visitor.caller.name.clone(),
+            key: None,
         };
         let mut run = OpenRun::create(&self.visitor.engine, session, opening, epoch).await?;
         if let Some(recorded_as) = recorded_as {
@@ -195,9 +197,16 @@ impl Session {
         let is_late = self.telemetry.due.take().is_some();
         let Some((mut run, _)) = self.telemetry.run.take() else { return };
         let status = if is_late { "completed" } else { "end_not_seen" };
-        run.recording.end(Ending::Finished { status: status.to_owned() });
-        if let Err(error) = run.append().await {
-            tracing::warn!(run = %run.id, %error, "the run of telemetry could not be ended");
+        for _ in 0..limits::TRIES_MAX {
+            run.recording.end(Ending::Finished { status: status.to_owned() });
+            let Err(error) = run.append().await else { return };
+            tracing::warn!(run = %run.id, %error, "the run of telemetry is not ended yet");
+            let (engine, source, epoch) =
+                (self.visitor.engine.clone(), claude_telemetry::source(None), self.next_epoch());
+            match OpenRun::load(&engine, run.id, &source, epoch).await {
+                Ok(again) => run = again,
+                Err(error) => tracing::warn!(run = %run.id, %error, "the run of telemetry cannot be read"),
+            }
         }
     }
 
@@ -208,7 +217,15 @@ impl Session {
         }
         let (engine, session) = (self.visitor.engine.clone(), self.load_session().await?);
         let mut keys = HashSet::new();
+        let repeated_ms = limits::TELEMETRY_REPEATED_WAIT.as_millis() as u64;
+        let since_ms = engine.world().clock.now_ms().saturating_sub(repeated_ms);
+        let is_old =
+            |run: &RunRow| run.ended_at.as_deref().and_then(parse_ms).is_some_and(|ms| ms < since_ms);
         for run in OpenRun::newest(&engine, session, limits::NEWEST_RUNS).await? {
+            // The session's hooks wait meanwhile, so only what may be repeated is read.
+            if is_old(&run) {
+                continue;
+            }
             OpenRun::each_event(&engine, run.id, |_, kind, data| {
                 if kind.starts_with("ext.claude.otel_") {
                     keys.extend(data["key"].as_str().map(str::to_owned));

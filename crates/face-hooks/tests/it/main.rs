@@ -15,5 +15,6 @@ mod otlp_wire;
 mod permissions;
 #[path = "../../../server/tests/it/hooks/recording.rs"]
 mod recording;
+mod slow_store;
 mod test_context;
 mod wire;

@@ -32,12 +32,15 @@ fn request(prompt: &str, sequence: u64) -> Value {
 
 /// Posts events and expects that all are taken.
 async fn send(context: &TestContext, records: &[Value]) {
-    let body = json!({ "resourceLogs": [{
+    let reply = post_otlp(context, "logs", &logs(records)).await;
+    assert_eq!((reply.status, reply.text()), (200, "{}"));
+}
+
+fn logs(records: &[Value]) -> Value {
+    json!({ "resourceLogs": [{
         "resource": { "attributes": attributes(&json!({ "service.name": "claude-code", "service.version": "2.1.332" })) },
         "scopeLogs": [{ "scope": { "name": "com.anthropic.claude_code.events" }, "logRecords": records }],
-    }] });
-    let reply = post_otlp(context, "logs", &body).await;
-    assert_eq!((reply.status, reply.text()), (200, "{}"));
+    }] })
 }
 
 fn prompted(prompt: &str, text: &str) -> Value {
@@ -166,6 +169,7 @@ async fn tokens_that_come_after_the_end_are_a_run_that_names_the_first() {
     assert_eq!((tokens(&all[0]), tokens(&all[1])), ((0, 0, 0), (135, 20, 800)));
     assert_eq!(all[0]["session_id"], all[1]["session_id"]);
     assert_eq!((&all[0]["title"], &all[1]["title"]), (&json!("list the files"), &json!("list the files")));
+    context.refuse(2);
     let late = events(&context, &all[1]).await;
     assert_eq!(the(&late, "ext.recount.recorded_as")["raw"]["run_id"], all[0]["id"]);
     until("the second run has ended", async || {
@@ -207,4 +211,62 @@ async fn events_that_were_recorded_before_a_restart_are_not_recorded_again() {
     assert_eq!(reply.status, 200);
     let all = runs(&context).await;
     assert_eq!((all.len(), tokens(&all[0])), (1, (270, 40, 1600)));
+}
+
+fn final_status(recorded: &[(String, Value)]) -> &Value {
+    &the(recorded, "run.finished")["final_status"]
+}
+
+#[tokio::test]
+async fn a_stop_is_not_lost_if_its_last_tokens_are_refused_once() {
+    let context = TestContext::memory().await;
+    post_all(&context, "claude", &[prompted("p-1", "list the files")]).await;
+    send(&context, &[request("p-1", 1)]).await;
+    post_all(&context, "claude", &[stop("p-1")]).await;
+    context.refuse(1);
+    send(&context, &[request("p-1", 2)]).await;
+    let run = &runs(&context).await[0];
+    assert_eq!((&run["status"], tokens(run)), (&json!("finished"), (270, 40, 1600)));
+    assert_eq!(final_status(&events(&context, run).await), "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_not_lost_if_its_run_is_not_in_memory_and_its_end_is_refused() {
+    let context = TestContext::memory().await;
+    post_all(&context, "claude", &[prompted("p-1", "list the files")]).await;
+    send(&context, &[request("p-1", 1)]).await;
+    post_all(&context, "claude", &[stop("p-1")]).await;
+    context.refuse(recount_face_hooks::limits::TRIES_MAX + 1);
+    let reply = post_otlp(&context, "logs", &logs(&[event("api_error", "p-1", 2, &json!({}))])).await;
+    assert_eq!(reply.status, 503, "{}", reply.text());
+    until("the run has ended", async || (runs(&context).await[0]["status"] == "finished").then_some(()))
+        .await;
+    assert_eq!(final_status(&events(&context, &runs(&context).await[0]).await), "completed");
+}
+
+#[tokio::test]
+async fn a_call_after_the_stop_is_in_another_run() {
+    let context = TestContext::memory().await;
+    post_all(&context, "claude", &[prompted("p-1", "list the files")]).await;
+    send(&context, &[request("p-1", 1)]).await;
+    let call = json!({ "tool_name": "Bash", "tool_input": { "command": "ls" }, "tool_use_id": "toolu_9" });
+    post_all(&context, "claude", &[stop("p-1"), claude("PreToolUse", Some("p-1"), call)]).await;
+    let all = runs(&context).await;
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert_eq!((&all[0]["status"], &all[1]["status"]), (&json!("finished"), &json!("running")));
+    assert_eq!(final_status(&events(&context, &all[0]).await), "completed");
+    the(&events(&context, &all[1]).await, "assistant.tool_call_proposed");
+}
+
+#[tokio::test]
+async fn a_session_that_fails_does_not_lose_the_others_of_its_request() {
+    let context = TestContext::memory().await;
+    let other = request("p-2", 2).to_string().replace(SESSION, "another session");
+    // Neither both nor none of the two sessions has four refusals.
+    context.refuse(2 * recount_face_hooks::limits::TRIES_MAX - 1);
+    let reply =
+        post_otlp(&context, "logs", &logs(&[request("p-1", 1), serde_json::from_str(&other).unwrap()])).await;
+    assert_eq!(reply.status, 503, "{}", reply.text());
+    let recorded = runs(&context).await.into_iter().filter(|run| tokens(run).0 > 0).count();
+    assert_eq!(recorded, 1);
 }

@@ -38,7 +38,7 @@ fn root() -> Value {
     span(1, 0, (0, 100), &fields)
 }
 
-fn chat(id: u64, times: (u64, u64), reason: &str, answer: &str) -> Value {
+pub(crate) fn chat(id: u64, times: (u64, u64), reason: &str, answer: &str) -> Value {
     let output = json!([{ "role": "assistant", "parts": [{ "type": "text", "content": answer }] }]);
     let fields = json!({
         "gen_ai.operation.name": "chat", "gen_ai.agent.name": "weather", "gen_ai.provider.name": "openai",
@@ -63,7 +63,7 @@ fn body(spans: &[Value]) -> Value {
     json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": spans }] }] })
 }
 
-async fn send(context: &TestContext, spans: &[Value]) -> Reply {
+pub(crate) async fn send(context: &TestContext, spans: &[Value]) -> Reply {
     post_otlp(context, "traces", &body(spans)).await
 }
 
@@ -249,4 +249,87 @@ async fn protobuf_is_the_same_as_json() {
     let run = ended(&context).await;
     assert_eq!(steps(&events(&context, &run).await), STEPS);
     assert_eq!(run["input_tokens"], 80);
+}
+
+/// The same span in another trace.
+fn in_trace(mut span: Value, trace: u64) -> Value {
+    span["traceId"] = json!(format!("{trace:032x}"));
+    span
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_trace_is_tried_again() {
+    let context = TestContext::memory().await;
+    taken(&context, &[chat(2, (10, 20), "stop", "It rains."), root()]).await;
+    context.refuse(2);
+    let recorded = events(&context, &ended(&context).await).await;
+    assert_eq!(the(&recorded, "run.finished")["final_status"], "completed");
+    // A request that fails leaves no run in memory.
+    context.refuse(recount_face_hooks::limits::TRIES_MAX);
+    let first = [in_trace(chat(2, (10, 20), "stop", "It rains."), 7)];
+    assert_eq!(send(&context, &first).await.status, 503);
+    taken(&context, &first).await;
+    context.refuse(recount_face_hooks::limits::TRIES_MAX);
+    assert_eq!(send(&context, &[in_trace(tool(3, (30, 50)), 7)]).await.status, 503);
+    tokio::time::advance(recount_face_hooks::limits::TRACE_QUIET).await;
+    until("all runs have ended", async || {
+        let all = runs(&context).await;
+        all.iter().all(|run| run["ended_at"].is_string()).then_some(())
+    })
+    .await;
+    assert_eq!(runs(&context).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trace_whose_root_was_recorded_ends_after_a_restart_without_another_span() {
+    ends_after_a_restart(root()).await;
+    ends_after_a_restart(span(1, 0, (0, 100), &json!({ "http.request.method": "POST" }))).await;
+}
+
+async fn ends_after_a_restart(root: Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let context = TestContext::sqlite(folder.path()).await;
+    taken(&context, &[chat(2, (10, 20), "stop", "It rains."), root]).await;
+    context.running.stop().await;
+    let context = TestContext::sqlite(folder.path()).await;
+    taken(&context, &[in_trace(chat(2, (10, 20), "stop", "It snows."), 7)]).await;
+    let run = until("the run has ended", async || {
+        runs(&context).await.into_iter().find(|run| run["ended_at"].is_string())
+    })
+    .await;
+    let recorded = events(&context, &run).await;
+    assert_eq!(the(&recorded, "run.finished")["final_status"], "completed");
+    assert_eq!(the(&recorded, "ext.recount.session")["raw"]["trace_id"], TRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trace_is_one_run_also_if_its_conversation_is_named_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = TestContext::sqlite(folder.path()).await;
+    taken(&context, &[tool(3, (30, 50))]).await;
+    context.running.stop().await;
+    let context = TestContext::sqlite(folder.path()).await;
+    taken(&context, &[chat(2, (10, 20), "stop", "It rains."), root()]).await;
+    assert_eq!(ended(&context).await["input_tokens"], 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_trace_too_many_ends_the_one_that_was_quiet_the_longest() {
+    let context = TestContext::memory().await;
+    taken(&context, &[chat(2, (10, 20), "stop", "It rains.")]).await;
+    let first = runs(&context).await[0]["id"].as_str().unwrap().to_owned();
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    let more = recount_face_hooks::limits::TRACES_MAX as u64;
+    for traces in (1..=more).collect::<Vec<_>>().chunks(128) {
+        let spans = traces.iter().map(|trace| in_trace(chat(2, (10, 20), "stop", "It snows."), *trace));
+        taken(&context, &spans.collect::<Vec<_>>()).await;
+    }
+    // Before the time after which a quiet trace ends.
+    let run = until("the first run has ended", async || {
+        let run = context.get(&format!("/v1/runs/{first}")).await.data();
+        run["ended_at"].is_string().then_some(run)
+    })
+    .await;
+    assert_eq!(the(&events(&context, &run).await, "run.finished")["final_status"], "end_not_seen");
+    assert_eq!(runs(&context).await.last().unwrap()["status"], "running");
 }

@@ -134,3 +134,15 @@ async fn an_empty_request_is_taken() {
         assert_eq!((reply.status, reply.text()), (200, "{}"));
     }
 }
+
+#[tokio::test]
+async fn all_members_of_a_gzip_body_are_read() {
+    let context = TestContext::memory().await;
+    let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
+    let body = [gzip(b"{\"resourceLogs\":"), gzip(b"5")].concat();
+    let reply = context.request("POST", "/otlp/v1/logs", &headers, Some(&body)).await;
+    assert_eq!((reply.status, reply.text().contains("not JSON")), (400, true), "{}", reply.text());
+    let body = [body, gzip(b"}")].concat();
+    let reply = context.request("POST", "/otlp/v1/logs", &headers, Some(&body)).await;
+    assert_eq!((reply.status, reply.text()), (200, "{}"));
+}

@@ -13,9 +13,13 @@ use recount_engine::{Caller, Engine, RequestContext};
 use recount_event::Code;
 use recount_face_aep::SseFraming;
 use recount_face_hooks::FaceState;
-use recount_log::{Append, Guard, MemoryStore, ReadBound, Row, RowPut, RowRange, Store as _, StreamAppend};
+use recount_faulty_store::{AppendFault, Disk, FaultyStore};
+use recount_log::{
+    Append, FaultKind, Guard, MemoryStore, ReadBound, Row, RowPut, RowRange, Store as _, StreamAppend,
+};
 use recount_world::World;
 use serde_json::Value;
+use tokio::sync::oneshot;
 use tower::ServiceExt as _;
 
 use crate::wire::Reply;
@@ -24,6 +28,8 @@ use crate::wire::Reply;
 pub(crate) struct TestContext {
     router: Router,
     pub(crate) running: Running,
+    /// The store of the engine, whose appends can fail.
+    faults: Arc<FaultyStore>,
 }
 
 #[derive(Clone)]
@@ -56,7 +62,7 @@ async fn copied(store: &MemoryStore) -> MemoryStore {
         };
         copy.append(Append { streams: vec![part], ..Append::default() }).await.unwrap();
     }
-    for space in ["record.sessions", "record.recorded_sessions", "record.producers"] {
+    for space in ["record.sessions", "record.recorded_sessions", "record.producers", "record.once"] {
         let range = RowRange {
             space: space.into(),
             prefix: "".into(),
@@ -91,7 +97,8 @@ impl TestContext {
     }
 
     async fn over(store: Arc<MemoryStore>, folder: Option<PathBuf>) -> TestContext {
-        let engine = Engine::open(store.clone(), World::real(), Arc::new(SseFraming)).await.unwrap();
+        let faults = FaultyStore::new(&Disk::wrapping(store.clone()));
+        let engine = Engine::open(faults.clone(), World::real(), Arc::new(SseFraming)).await.unwrap();
         let visitor = RequestContext { engine: engine.clone(), caller: Caller::operator() };
         let router = recount_face_aep::router(recount_face_aep::FaceState::new(100))
             .merge(recount_face_hooks::router(FaceState::default()))
@@ -101,7 +108,19 @@ impl TestContext {
             }));
         let router =
             recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone());
-        TestContext { router, running: Running { engine, store, folder } }
+        TestContext { router, running: Running { engine, store, folder }, faults }
+    }
+
+    /// Lets the store refuse the next appends.
+    pub(crate) fn refuse(&self, times: usize) {
+        self.faults.next_appends((0..times).map(|_| AppendFault::Refuse(FaultKind::Busy)));
+    }
+
+    /// Lets the next append of the store wait until the sender sends.
+    pub(crate) fn hold_next_append(&self) -> oneshot::Sender<()> {
+        let (release, held) = oneshot::channel();
+        self.faults.next_appends([AppendFault::Hold(held)]);
+        release
     }
 
     pub(crate) async fn request(

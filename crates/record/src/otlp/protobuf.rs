@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use crate::limits;
 
 /// The fields of a message that are read; others are skipped.
-pub(super) struct Message(&'static [Field]);
+pub(super) struct Message(pub(super) &'static [Field]);
 
 /// The number, the name in JSON, and what it has.
-type Field = (u64, &'static str, Kind);
+pub(super) type Field = (u64, &'static str, Kind);
 
-enum Kind {
+pub(super) enum Kind {
     One(&'static Message),
     Many(&'static Message),
     Text,

@@ -179,3 +179,20 @@ proptest! {
         drop(otlp::spans(&value, Encoding::Protobuf));
     }
 }
+
+/// Members that are not read take no memory, and what is read is counted in both encodings.
+#[test]
+fn a_json_body_is_read_by_its_fields_only() {
+    let attribute = json!({ "key": "a", "value": { "intValue": "1" }, "x": [[{ "y": null }]] });
+    let record =
+        json!({ "attributes": [attribute, null, 5], "body": { "stringValue": "b" }, "timeUnixNano": 7 });
+    let body = json!({ "resourceLogs": [{ "scopeLogs": [{ "logRecords": [record], "scope": 3 }], "resource": [] }] });
+    let records = otlp::logs(body.to_string().as_bytes(), Encoding::Json).unwrap();
+    assert_eq!((records.len(), records[0].time_ns, &records[0].attributes["a"]), (1, 7, &json!(1)));
+    let many = |name: &str| {
+        let items = vec!["{}"; recount_record::limits::OTLP_VALUES_MAX].join(",");
+        otlp::logs(format!("{{\"{name}\":[{items}]}}").as_bytes(), Encoding::Json)
+    };
+    assert_eq!(many("unknown").unwrap().len(), 0);
+    assert!(many("resourceLogs").unwrap_err().contains("more than 500000 fields"));
+}
