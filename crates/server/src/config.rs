@@ -154,7 +154,8 @@ impl Config {
             is_local: bind.is_local(),
             require_token: values.require_token,
         };
-        let sign_in = sign_in::settle(&mut lookup, file.sign_in, &sign_in_place)?;
+        let section = file.sign_in.filter(|_| !options.without_sign_in);
+        let sign_in = sign_in::settle(&mut lookup, section, &sign_in_place)?;
         if sign_in.is_some() && options.in_memory {
             return Err(StartError::usage(
                 "sign_in needs a data folder or a database, but events are kept in memory only; omit one",
