@@ -120,7 +120,7 @@ impl Config {
 
     /// The configuration for offline work on the stores in a database.
     pub(crate) fn of_database(url: &str) -> Result<Config, StartError> {
-        let options = Options { store: Some(url.to_owned()), ..Options::default() };
+        let options = Options { store: Some(url.to_owned()), without_sign_in: true, ..Options::default() };
         let config = Config::settle(options, |name| std::env::var(name).ok())?;
         match config.store {
             Some(_) => Ok(config),

@@ -17,15 +17,12 @@ use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
 use crate::connection::{self, Ends, ServerContext};
 use crate::listen::Listener;
-use crate::peer::{LocalUser, Peer, PeerId};
+use crate::peer::{LocalUser, OVERFLOW_UID, Peer, PeerId};
 use crate::refusing::refuse_connection;
 use crate::{StartError, limits};
 
 /// The owner and its group may connect.
 const MODE: u32 = 0o660;
-
-/// The user number that is shown for all users without a number in this user namespace, so it identifies none of them.
-const OVERFLOW_UID: u32 = 65_534;
 
 /// A socket that listens.
 pub(crate) struct BoundSocket {
