@@ -504,7 +504,7 @@ fn server_route(
         ServerRouteName::FinishDeviceSignIn => {
             on(filter, sign_in::finish_device).with_state(sign_in.cloned()?)
         }
-        ServerRouteName::EndSignIn => on(filter, sign_in::end).with_state(sign_in.cloned()?),
+        ServerRouteName::EndSignIn => on(filter, sign_in::end).with_state(gate.clone()),
         ServerRouteName::IsAlive => on(filter, health::alive),
         ServerRouteName::IsReady => on(filter, health::ready).with_state(tenants()),
         ServerRouteName::Measure => {
