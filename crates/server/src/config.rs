@@ -248,7 +248,10 @@ impl Config {
 }
 
 /// Where the sockets of the service manager listen.
-fn passed_addresses(options: &Options) -> Bind {
+fn passed_addresses(
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "no sockets are passed there"))]
+    options: &Options,
+) -> Bind {
     #[cfg(unix)]
     let found = Bind {
         address: options.passed.tcp().and_then(|listener| listener.local_addr().ok()),

@@ -12,6 +12,7 @@ pub(crate) const OVERFLOW_UID: u32 = 65_534;
 pub(crate) enum Peer {
     Address(SocketAddr),
     /// A process of this machine, over a Unix socket.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "no Unix sockets"))]
     User(Arc<LocalUser>),
 }
 
