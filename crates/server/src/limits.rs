@@ -16,6 +16,9 @@ pub const PEER_CONNECTIONS_KEPT: usize = 32;
 /// Connections that wait at a Unix socket to be accepted; a further client waits, or gets an error if it does not want to.
 pub const SOCKET_BACKLOG: u32 = 1024;
 
+/// How often the new owner of a database tries to listen on a Unix socket that the former owner has not left yet.
+pub const SOCKET_RETRY: Duration = Duration::from_secs(1);
+
 /// Bytes of the path of a Unix socket that operating systems accept; a longer one is refused as configuration.
 pub const SOCKET_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
