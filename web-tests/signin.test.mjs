@@ -93,6 +93,16 @@ test('a person signs in with the provider, comes back to their page, and signs o
 
   await page.getByRole('button', { name: 'Settings' }).click();
   await page.getByText('Signed in as ada@example.org.').waitFor();
+  // A token that the server did not revoke is not forgotten.
+  await page.route('**/sign-in/session', (route) => route.fulfill({ status: 503, contentType: 'application/json', body: '{"code":"store_unavailable","detail":"no disk"}' }));
+  page.expectStatus(503);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByText('the server did not revoke the token: no disk').waitFor();
+  assert.deepEqual(await violations(page), []);
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.unroute('**/sign-in/session');
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.getByText('Signed in as ada@example.org.').waitFor();
   page.expectStatus(401);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByRole('link', { name: 'Sign in with your organization' }).waitFor();

@@ -22,7 +22,7 @@ export async function arrive() {
   fault = why ?? '';
 }
 
-/// Ends the sign-in of this tab.
+/// Ends the sign-in of this tab. Fails if the token may still be valid; then the tab keeps it.
 export async function leave() {
   await signin.signOut(token());
   sessionStorage.removeItem(KEPT);

@@ -47,6 +47,12 @@ export async function showSettings() {
   const buttons = [...(name ? [['Sign out', 'out']] : []), ['Close', '']];
   const chosen = await dialog('Settings', [...person, ...fields, asked('Server', healthPart), asked('Tokens', tokensPart)], buttons);
   if (chosen !== 'out') return;
-  await leave();
+  try {
+    await leave();
+  } catch (error) {
+    const words = `You are still signed in, because the server did not revoke the token: ${error.message}`;
+    await dialog('Sign out failed', [element('p', visible(words))], [['Close', '']]);
+    return;
+  }
   location.reload();
 }

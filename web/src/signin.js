@@ -17,7 +17,10 @@ async function send(method, path, body, headers = {}) {
   if (body) Object.assign(options, { body: JSON.stringify(body), headers: { ...headers, 'content-type': 'application/json' } });
   const response = await fetch(path, options);
   const reply = await response.json();
-  if (!response.ok) throw new Error(reply.detail ?? reply.title ?? response.statusText);
+  if (!response.ok) {
+    const error = new Error(reply.detail ?? reply.title ?? response.statusText);
+    throw Object.assign(error, { code: reply.code });
+  }
   return reply.data;
 }
 
@@ -74,9 +77,11 @@ export const signedIn = () => sessionStorage.getItem(NAME);
 /** A typed token is of no sign-in. */
 export const forget = () => sessionStorage.removeItem(NAME);
 
-/** Revokes a token of a sign-in. */
+/** Revokes a token of a sign-in. Fails if it may still be valid. */
 export async function signOut(token) {
+  await send('DELETE', '/sign-in/session', undefined, { authorization: `Bearer ${token}` }).catch((error) => {
+    // A token that has expired, or was revoked, needs no revocation.
+    if (error.code !== 'token_invalid') throw error;
+  });
   forget();
-  // A token that has expired needs no revocation.
-  await send('DELETE', '/sign-in/session', undefined, { authorization: `Bearer ${token}` }).catch(() => {});
 }

@@ -58,7 +58,8 @@ fn is_same_server(one: &str, other: &str) -> bool {
     server_of(one).is_some() && server_of(one) == server_of(other)
 }
 
-/// The scheme, host and port of an address, or its socket, in one form for each server.
+/// The scheme, host and port of an address, or its socket, in one form for each server. `None` if clients could
+/// disagree which server it names.
 pub fn server_of(address: &str) -> Option<String> {
     // A path of the server follows the socket after a colon.
     if let Some(socket) = address.strip_prefix("unix:") {
@@ -66,11 +67,16 @@ pub fn server_of(address: &str) -> Option<String> {
     }
     let (scheme, rest) = address.split_once("://")?;
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
-    // What comes before an @ is no part of the host.
-    let host = host.rsplit('@').next().unwrap_or_default();
     let scheme = scheme.to_ascii_lowercase();
-    let usual = if scheme == "https" { ":443" } else { ":80" };
-    Some(format!("{scheme}://{}", host.strip_suffix(usual).unwrap_or(host)))
+    let usual = match scheme.as_str() {
+        "https" => ":443",
+        "http" => ":80",
+        _ => return None,
+    };
+    // Parsers of URLs differ about everything else: user information, backslashes, blanks and escapes.
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+    let host = host.strip_suffix(usual).unwrap_or(&host);
+    (!host.is_empty() && host.chars().all(is_plain)).then(|| format!("{scheme}://{host}"))
 }
 
 #[cfg(test)]
@@ -96,6 +102,17 @@ mod tests {
         ] {
             assert!(!is_same_server(other, usual), "{other}");
         }
-        assert!(!is_same_server("nothing", "nothing"));
+        for unclear in [
+            "nothing",
+            "http://user@host",
+            "http://evil.example\\@host",
+            "http://host\\.evil.example",
+            "http://host\t.evil.example",
+            "http://h%6fst",
+            "http:///host",
+            "ftp://host",
+        ] {
+            assert_eq!(server_of(unclear), None, "{unclear}");
+        }
     }
 }

@@ -120,7 +120,7 @@ impl Config {
 
     /// The configuration for offline work on the stores in a database.
     pub(crate) fn of_database(url: &str) -> Result<Config, StartError> {
-        let options = Options { store: Some(url.to_owned()), ..Options::default() };
+        let options = Options { store: Some(url.to_owned()), without_sign_in: true, ..Options::default() };
         let config = Config::settle(options, |name| std::env::var(name).ok())?;
         match config.store {
             Some(_) => Ok(config),
@@ -154,7 +154,8 @@ impl Config {
             is_local: bind.is_local(),
             require_token: values.require_token,
         };
-        let sign_in = sign_in::settle(&mut lookup, file.sign_in, &sign_in_place)?;
+        let section = file.sign_in.filter(|_| !options.without_sign_in);
+        let sign_in = sign_in::settle(&mut lookup, section, &sign_in_place)?;
         if sign_in.is_some() && options.in_memory {
             return Err(StartError::usage(
                 "sign_in needs a data folder or a database, but events are kept in memory only; omit one",
@@ -247,7 +248,10 @@ impl Config {
 }
 
 /// Where the sockets of the service manager listen.
-fn passed_addresses(options: &Options) -> Bind {
+fn passed_addresses(
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "no sockets are passed there"))]
+    options: &Options,
+) -> Bind {
     #[cfg(unix)]
     let found = Bind {
         address: options.passed.tcp().and_then(|listener| listener.local_addr().ok()),

@@ -16,6 +16,9 @@ pub const PEER_CONNECTIONS_KEPT: usize = 32;
 /// Connections that wait at a Unix socket to be accepted; a further client waits, or gets an error if it does not want to.
 pub const SOCKET_BACKLOG: u32 = 1024;
 
+/// How often the new owner of a database tries to listen on a Unix socket that the former owner has not left yet.
+pub const SOCKET_RETRY: Duration = Duration::from_secs(1);
+
 /// Bytes of the path of a Unix socket that operating systems accept; a longer one is refused as configuration.
 pub const SOCKET_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
@@ -337,7 +340,7 @@ pub const SIGN_IN_TOKENS_MAX: usize = 32;
 /// How long a person may take to sign in with a browser; then they start again.
 pub const SIGN_IN_BROWSER_LIFE: Duration = Duration::from_secs(10 * 60);
 
-/// Sign-ins of browsers that came back from the provider within [`SIGN_IN_BROWSER_LIFE`]; one more is refused with
+/// Sign-ins of browsers that are at work, or brought a person from the provider within [`SIGN_IN_BROWSER_LIFE`]; one more is refused with
 /// `rate_limited`.
 pub const SIGN_IN_BROWSERS_MAX: usize = 10_000;
 
@@ -368,7 +371,13 @@ pub const SIGN_IN_DEVICE_EVERY_MIN: Duration = Duration::from_secs(1);
 /// The longest such pause, also where the provider requests a longer one.
 pub const SIGN_IN_DEVICE_EVERY_MAX: Duration = Duration::from_secs(60);
 
-/// Requests to the provider at a time; a sign-in that needs one more is refused with `rate_limited`.
+/// Device flows that start at a time; one more is refused with `rate_limited`.
+pub const SIGN_IN_DEVICE_STARTS_MAX: usize = 8;
+
+/// Requests to the provider about started device flows at a time; one more is refused with `rate_limited`.
+pub const SIGN_IN_DEVICE_POLLS_MAX: usize = 16;
+
+/// Other requests to the provider at a time; a sign-in that needs one more is refused with `rate_limited`.
 pub const SIGN_IN_REQUESTS_MAX: usize = 32;
 
 /// `Retry-After` of refused sign-ins.

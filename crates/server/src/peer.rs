@@ -4,11 +4,15 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+/// The user number that is shown for all users without a number in this user namespace, so it identifies none of them.
+pub(crate) const OVERFLOW_UID: u32 = 65_534;
+
 /// The other end of a connection; in the extensions of its requests.
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
     Address(SocketAddr),
     /// A process of this machine, over a Unix socket.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "no Unix sockets"))]
     User(Arc<LocalUser>),
 }
 

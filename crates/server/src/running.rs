@@ -36,7 +36,7 @@ use crate::stores::Stores;
 use crate::tenants::Tenants;
 use crate::tls::ServerTls;
 #[cfg(unix)]
-use crate::unix_socket::BoundSocket;
+use crate::unix_socket::{self, BoundSocket};
 use crate::webhooks::WebhookService;
 use crate::webhooks::requests::{self, WebhookRequests};
 use crate::{
@@ -147,12 +147,32 @@ impl ServerSockets {
     }
 }
 
+/// The Unix socket of the owner of the stores.
+#[cfg(unix)]
+enum OwnSocket {
+    Bound(BoundSocket),
+    /// The former owner of the database still listens on it.
+    Awaited(PathBuf),
+}
+
 #[cfg(unix)]
 impl UnixSource {
-    async fn bind(self) -> Result<BoundSocket, StartError> {
+    /// With `may_wait`, the server starts also while another one listens on the socket.
+    async fn bind(self, may_wait: bool) -> Result<OwnSocket, StartError> {
         match self {
-            UnixSource::Path(path) => BoundSocket::bind(&path).await,
+            UnixSource::Path(path) if may_wait => match BoundSocket::try_bind(&path).await? {
+                Some(socket) => Ok(OwnSocket::Bound(socket)),
+                None => {
+                    tracing::warn!(
+                        path = %path.display(),
+                        "another server listens on the socket; this one does as soon as the other has ended"
+                    );
+                    Ok(OwnSocket::Awaited(path))
+                }
+            },
+            UnixSource::Path(path) => Ok(OwnSocket::Bound(BoundSocket::bind(&path).await?)),
             UnixSource::Passed { listener, path } => BoundSocket::passed(listener)
+                .map(OwnSocket::Bound)
                 .map_err(|why| StartError::failed(format!("cannot use {}: {why}", path.display()))),
         }
     }
@@ -162,7 +182,7 @@ impl UnixSource {
 pub(crate) struct Listeners {
     bound: Vec<(TcpListener, ServerContext)>,
     #[cfg(unix)]
-    socket: Option<(BoundSocket, ServerContext)>,
+    socket: Option<(OwnSocket, ServerContext)>,
     full: Router,
     world: World,
 }
@@ -174,8 +194,14 @@ impl Listeners {
             listen::start(listener, context, self.full.clone(), &self.world);
         }
         #[cfg(unix)]
-        if let Some((socket, context)) = self.socket {
-            listen::start(socket, context, self.full, &self.world);
+        match self.socket {
+            Some((OwnSocket::Bound(socket), context)) => {
+                listen::start(socket, context, self.full, &self.world);
+            }
+            Some((OwnSocket::Awaited(path), context)) => {
+                unix_socket::start_when_free(path, context, self.full, &self.world);
+            }
+            None => {}
         }
     }
 }
@@ -226,13 +252,8 @@ impl Running {
     ) -> Result<(Self, Listeners), StartError> {
         let (bound_address, socket_path) = (sockets.address()?, sockets.path());
         let is_near = bound_address.is_some_and(|bound| bound.ip().to_canonical().is_loopback());
-        let room_listener = match entry.aaep.rooms.bind {
-            None => None,
-            Some(bind) => {
-                entry.aaep.rooms.check(is_near && !entry.access.require_token)?;
-                Some(bind_for("aaep.room_bind", bind).await?)
-            }
-        };
+        let is_in_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
+        let room_listener = bind_room(&entry, is_near).await?;
         let key = match &stores {
             Some(stores) => {
                 let of_key = world.clone();
@@ -245,7 +266,7 @@ impl Running {
             .map_err(|error| StartError::failed(format!("cannot use the store: {error}")))?;
         #[cfg(unix)]
         let unix_socket = match sockets.unix {
-            Some(source) => Some(source.bind().await?),
+            Some(source) => Some(source.bind(is_in_database).await?),
             None => None,
         };
         let address = bound_address.unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into());
@@ -261,15 +282,11 @@ impl Running {
                 "version": env!("CARGO_PKG_VERSION"), "address": bound_address.map(|address| address.to_string()),
                 "socket": socket_path, "settings": entry.settings,
             });
-            tenants.record_in(
-                Audit::open(stores, world.clone(), engine.write().redactor().clone(), facts).await?,
-            );
-            tenants.record_dropped_ends().await;
+            record_start(&tenants, stores, &engine, facts).await?;
         }
         let ServerSettings { access, aap, aaep, profiles, tls, webhooks, public_url, sign_in, settings: _ } =
             entry;
         let gate = Gate::new(bound_address, access, aap, tenants, tokens, &world);
-        let is_in_database = stores.as_ref().is_some_and(|stores| stores.database().is_some());
         create_tenants_of_users(&gate).await?;
         if bound_address.is_some() && !is_near && gate.tokens.is_empty() && sign_in.is_none() {
             let place = if is_in_database { "--store URL" } else { "--data FOLDER" };
@@ -359,6 +376,26 @@ impl Running {
         self.gate.tenants.disconnect().await;
         left
     }
+}
+
+/// Binds the further address whose root is a room, if there is one.
+async fn bind_room(entry: &ServerSettings, is_near: bool) -> Result<Option<TcpListener>, StartError> {
+    let Some(bind) = entry.aaep.rooms.bind else { return Ok(None) };
+    entry.aaep.rooms.check(is_near && !entry.access.require_token)?;
+    Ok(Some(bind_for("aaep.room_bind", bind).await?))
+}
+
+/// Opens the audit trail, which begins with these facts about the server.
+async fn record_start(
+    tenants: &Tenants,
+    stores: &Stores,
+    engine: &Engine,
+    facts: serde_json::Value,
+) -> Result<(), StartError> {
+    let redactor = engine.write().redactor().clone();
+    tenants.record_in(Audit::open(stores, engine.world().clone(), redactor, facts).await?);
+    tenants.record_dropped_ends().await;
+    Ok(())
 }
 
 /// What the connections of a further listener share.
@@ -504,7 +541,7 @@ fn server_route(
         ServerRouteName::FinishDeviceSignIn => {
             on(filter, sign_in::finish_device).with_state(sign_in.cloned()?)
         }
-        ServerRouteName::EndSignIn => on(filter, sign_in::end).with_state(sign_in.cloned()?),
+        ServerRouteName::EndSignIn => on(filter, sign_in::end).with_state(gate.clone()),
         ServerRouteName::IsAlive => on(filter, health::alive),
         ServerRouteName::IsReady => on(filter, health::ready).with_state(tenants()),
         ServerRouteName::Measure => {

@@ -29,7 +29,7 @@ use recount_face_aep::Refusal;
 
 use self::denied::Denied;
 pub(crate) use self::service::SignInService;
-use crate::access::{Admitted, Identity};
+use crate::access::{Admitted, Gate, Identity};
 use crate::admin_json::{json, read};
 use crate::peer::{Peer, PeerId};
 
@@ -158,13 +158,13 @@ fn refused(service: &SignInService, denied: Denied, peer: &Address) -> Refusal {
     denied.refusal()
 }
 
-/// `DELETE /sign-in/session`
+/// `DELETE /sign-in/session`. Also without a provider: a sign-in of an earlier configuration can be ended.
 pub(crate) async fn end(
-    State(service): State<Arc<SignInService>>,
+    State(gate): State<Gate>,
     Extension(admitted): Extension<Admitted>,
 ) -> Result<Response, Refusal> {
     let ended = match &admitted.identity {
-        Identity::Token(token) => service.end(&token.row).await?,
+        Identity::Token(token) => service::end(&gate, &token.row).await?,
         Identity::Operator | Identity::User(_) => None,
     };
     let other = "the request is not of a sign-in; revoke other tokens with recount token rm";

@@ -96,7 +96,8 @@ fn check_folder(data: &Path) -> Result<(), StartError> {
 
 /// Whether `serve` would find a store: in its data folder, or in a database.
 pub fn has_default_store() -> bool {
-    let config = Config::settle(Options::default(), |name| std::env::var(name).ok());
+    let options = Options { without_sign_in: true, ..Options::default() };
+    let config = Config::settle(options, |name| std::env::var(name).ok());
     config.is_ok_and(|config| config.store.is_some() || config.data.join("recount.db").is_file())
 }
 
@@ -140,6 +141,12 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
     logging::start(config.log, config.log_format, &redactor);
     logging::log_panics();
     notes.iter().for_each(|words| tracing::warn!("{words}"));
+    if config.bind.socket.is_none() && !config.access.unix_users.is_empty() {
+        tracing::warn!(
+            "access.unix_users has no effect, because the server listens on no Unix socket; add one to bind, such as \
+             unix:/run/recount/recount.sock"
+        );
+    }
     tracing::info!(values = redactor.known(), shapes = config.redaction.detectors, "secrets are masked");
     let threads =
         std::thread::available_parallelism().map_or(2, usize::from).min(limits::SERVING_THREADS_MAX);

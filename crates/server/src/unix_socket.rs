@@ -12,20 +12,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use recount_transport::Share;
-use recount_world::Shutdown;
+use recount_world::{Kind, Shutdown, World};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
 use crate::connection::{self, Ends, ServerContext};
-use crate::listen::Listener;
-use crate::peer::{LocalUser, Peer, PeerId};
+use crate::listen::{self, Listener};
+use crate::peer::{LocalUser, OVERFLOW_UID, Peer, PeerId};
 use crate::refusing::refuse_connection;
 use crate::{StartError, limits};
 
 /// The owner and its group may connect.
 const MODE: u32 = 0o660;
-
-/// The user number that is shown for all users without a number in this user namespace, so it identifies none of them.
-const OVERFLOW_UID: u32 = 65_534;
 
 /// A socket that listens.
 pub(crate) struct BoundSocket {
@@ -44,12 +41,34 @@ struct SocketFile {
 
 impl BoundSocket {
     pub(crate) async fn bind(path: &Path) -> Result<Self, StartError> {
-        let failed =
-            |why| StartError::failed(format!("cannot listen on the socket {}: {why}", path.display()));
-        let lock = lock(path).map_err(failed)?;
+        let in_use = "another server listens on it; stop that server, or choose another path";
+        BoundSocket::try_bind(path).await?.ok_or_else(|| failed(path, in_use))
+    }
+
+    /// `None`: another server listens on it.
+    pub(crate) async fn try_bind(path: &Path) -> Result<Option<Self>, StartError> {
+        let failed = |why: String| failed(path, &why);
+        let Some(lock) = lock(path).map_err(failed)? else { return Ok(None) };
         remove_stale(path).await.map_err(failed)?;
         let (listener, file) = create(path, lock).map_err(|why| failed(why.to_string()))?;
-        Ok(BoundSocket { listener, _file: Some(file) })
+        Ok(Some(BoundSocket { listener, _file: Some(file) }))
+    }
+
+    /// Waits until the other server that listens on it has ended.
+    async fn bind_when_free(path: &Path) -> Self {
+        let mut is_reported = false;
+        loop {
+            match BoundSocket::try_bind(path).await {
+                Ok(Some(socket)) => return socket,
+                Ok(None) => {}
+                Err(error) if is_reported => tracing::debug!(%error, "still no socket"),
+                Err(error) => {
+                    tracing::warn!(%error, "this server does not listen on its socket yet and tries again");
+                    is_reported = true;
+                }
+            }
+            tokio::time::sleep(limits::SOCKET_RETRY).await;
+        }
     }
 
     /// A socket that the service manager opened.
@@ -59,8 +78,22 @@ impl BoundSocket {
     }
 }
 
-/// Ensures that no other server uses this path.
-fn lock(path: &Path) -> Result<File, String> {
+/// Serves clients of a socket from when the other server that listens on it has ended.
+pub(crate) fn start_when_free(path: PathBuf, context: ServerContext, full: Router, world: &World) {
+    let of_listener = world.clone();
+    world.tasks.spawn_until_shutdown(Kind::Service, async move {
+        let socket = BoundSocket::bind_when_free(&path).await;
+        tracing::info!(path = %path.display(), "the other server has ended; listening on the socket now");
+        listen::start(socket, context, full, &of_listener);
+    });
+}
+
+fn failed(path: &Path, why: &str) -> StartError {
+    StartError::failed(format!("cannot listen on the socket {}: {why}", path.display()))
+}
+
+/// Ensures that no other server uses this path. `None`: another one does.
+fn lock(path: &Path) -> Result<Option<File>, String> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let name = PathBuf::from(name);
@@ -72,10 +105,8 @@ fn lock(path: &Path) -> Result<File, String> {
         _ => format!("cannot create {}: {why}", name.display()),
     })?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err("another server listens on it; stop that server, or choose another path".to_owned())
-        }
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(why)) => Err(format!("cannot lock {}: {why}", name.display())),
     }
 }
@@ -223,6 +254,24 @@ mod tests {
         let why = refusal(&path).await;
         assert!(why.contains("another program listens"), "{why}");
         drop(other);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_waits_for_the_socket_gets_it_after_the_other_one_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let bound = BoundSocket::bind(&path).await.unwrap();
+        assert!(BoundSocket::try_bind(&path).await.unwrap().is_none());
+        let waiting = BoundSocket::bind_when_free(&path);
+        let ending = async {
+            tokio::time::sleep(3 * limits::SOCKET_RETRY).await; // tidy: paused time, while the other one looks several times
+            assert!(path.exists(), "of the first server");
+            drop(bound);
+        };
+        let (second, ()) = tokio::join!(waiting, ending);
+        let connecting = UnixStream::connect(&path);
+        let (client, accepted) = tokio::join!(connecting, second.next());
+        assert!(client.is_ok() && accepted.is_ok());
     }
 
     #[tokio::test]

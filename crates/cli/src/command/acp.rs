@@ -62,7 +62,7 @@ impl Acp {
         if let Some(served) = self.own.run(&invocation) {
             return served;
         }
-        let client = invocation.client()?;
+        let client = invocation.client_of_program()?;
         let _escaped = EscapedStdout::start().map_err(|why| Failure::Own(format!("the terminal: {why}")))?;
         let (program, arguments) =
             self.command.split_first().expect("the parser requires one without an agent");

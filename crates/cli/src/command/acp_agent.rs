@@ -44,9 +44,9 @@ impl AgentOptions {
 }
 
 fn serve_agent(options: Options, invocation: &Invocation) -> Result<(), Failure> {
-    let token = invocation.token_of_server();
+    let token = invocation.token_of_program();
     let base = url_below(&invocation.url, "/aap");
-    let clients = (invocation.client()?, AapClient::new(&base, token)?);
+    let clients = (invocation.client_of_program()?, AapClient::new(&base, token)?);
     let log = |words: &str| note(&clean::line(words));
     invocation::block_on_threads(async move {
         serve(tokio::io::stdin(), tokio::io::stdout(), clients, options, log).await.map_err(Failure::from)

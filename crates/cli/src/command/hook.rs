@@ -16,7 +16,7 @@ use recount_json::{Kind, Scanner};
 use tokio::time::Instant;
 
 use self::spool::{DROPPED, Hook, Spool};
-use super::credential::token;
+use super::credential::given_token;
 use super::invocation::{self, Invocation};
 use super::recorded::{Agent, state_folder};
 use crate::failure::Failure;
@@ -85,7 +85,7 @@ impl SendHook {
             ));
             return spool?.drop_hook(&hook, fault).map_err(not_kept);
         }
-        let client = token(invocation, &invocation.url, self.token_file.as_deref())
+        let client = given_token(invocation, &invocation.url, self.token_file.as_deref())
             .and_then(|token| Ok(Client::new(&invocation.url, token.as_deref())?));
         let client = match client {
             Ok(client) => client,

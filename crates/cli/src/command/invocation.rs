@@ -3,6 +3,7 @@
 //! It must not know verbs. Look at [`Invocation`].
 
 use std::pin::{Pin, pin};
+use std::sync::OnceLock;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
@@ -41,9 +42,9 @@ pub(crate) struct Invocation {
     pub(super) url_source: Option<ValueSource>,
     #[arg(skip)]
     pub(super) token_source: Option<ValueSource>,
-    /// The sign-in at the server at `url`, if no token is given.
+    /// The sign-in at the server at `url`, if a verb that a person types has looked for it.
     #[arg(skip)]
-    signed_in: Option<StoredLogin>,
+    signed_in: OnceLock<Option<StoredLogin>>,
 }
 
 impl Invocation {
@@ -51,8 +52,7 @@ impl Invocation {
     pub(super) fn with_sources(self, matches: &ArgMatches) -> Self {
         let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
         let source = |name| matches.value_source(name);
-        let signed_in = if self.token.is_none() { stored_login::find(&self.url) } else { None };
-        Invocation { url_source: source("url"), token_source: source("token"), signed_in, ..self }
+        Invocation { url_source: source("url"), token_source: source("token"), ..self }
     }
 
     /// Whether `--url` or its variable names the server. Otherwise the verb may become a server itself.
@@ -70,10 +70,23 @@ impl Invocation {
         Ok(Client::new(&self.url, self.token_of_server())?)
     }
 
-    /// The token for the server at `--url`: the given one, or else that of a sign-in.
+    /// The token for the server at `--url`: the given one, or else that of a sign-in. Only for verbs that a person types.
     pub(super) fn token_of_server(&self) -> Option<&str> {
-        let of_sign_in = || self.signed_in.as_ref()?.current_token(&self.url);
+        let of_sign_in = || {
+            let signed_in = self.signed_in.get_or_init(|| stored_login::find(&self.url));
+            signed_in.as_ref()?.current_token(&self.url)
+        };
         self.token.as_deref().or_else(of_sign_in).filter(|token| !token.is_empty())
+    }
+
+    /// As [`Invocation::client`], for a verb that acts for a program.
+    pub(super) fn client_of_program(&self) -> Result<Client, Failure> {
+        Ok(Client::new(&self.url, self.token_of_program())?)
+    }
+
+    /// The given token for the server at `--url`. Never that of a sign-in: the program would act as the person.
+    pub(super) fn token_of_program(&self) -> Option<&str> {
+        self.token.as_deref().filter(|token| !token.is_empty())
     }
 
     /// Runs work that calls the server.

@@ -50,9 +50,9 @@ enum McpVerb {
 
 impl Mcp {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        let client = invocation.client()?;
+        let client = invocation.client_of_program()?;
         if let Some(McpVerb::Serve) = self.verb {
-            return serve(&client, invocation.token_of_server());
+            return serve(&client, invocation.token_of_program());
         }
         let _escaped = EscapedStdout::start().map_err(|why| Failure::Own(format!("the terminal: {why}")))?;
         if let Some(address) = &self.address {

@@ -50,6 +50,8 @@ impl Reached {
 
     /// A server within this program, and where its data is. It has no workers before [`Reached::work`].
     pub(super) async fn inside(options: Options, token: Option<&str>) -> Result<(Self, String), Failure> {
+        // Only this program knows its address, so no browser could come back to it.
+        let options = Options { without_sign_in: true, ..options };
         let inside = recount_server::start_embedded(options).await?;
         let url = format!("http://{}", inside.running.address);
         let client = Client::new(&url, token.filter(|token| !token.is_empty()))?;

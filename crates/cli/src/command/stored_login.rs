@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use recount_client::{Clock as _, SystemClock};
 use recount_command_line::credential::server_of;
+use recount_world::platform::{self, private_file, private_folder};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ struct Logins {
 /// Where the file is; `None` without a home folder.
 fn path() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")))?;
+    let base = variable("XDG_CONFIG_HOME").or_else(|| Some(variable(platform::HOME)?.join(".config")))?;
     Some(base.join("recount/logins.json"))
 }
 
@@ -88,7 +88,10 @@ fn read(path: &Path) -> Result<Logins, String> {
 /// Stores the sign-in at a server in place of an earlier one; `None` removes it. Returns where.
 pub(super) fn store(url: &str, login: Option<StoredLogin>) -> Result<PathBuf, Failure> {
     let path = path().ok_or_else(|| {
-        Failure::Usage("cannot store a sign-in, because neither XDG_CONFIG_HOME nor HOME is set".to_owned())
+        Failure::Usage(format!(
+            "cannot store a sign-in, because neither XDG_CONFIG_HOME nor {} is set",
+            platform::HOME
+        ))
     })?;
     let server = server_of(url).ok_or_else(|| Failure::Usage(format!("{url} is not the URL of a server")))?;
     let mut file = read(&path).map_err(Failure::Own)?;
@@ -104,10 +107,10 @@ pub(super) fn store(url: &str, login: Option<StoredLogin>) -> Result<PathBuf, Fa
 /// Writes a file whole, for its owner only.
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        private_folder(DirBuilder::new().recursive(true)).create(folder)?;
     }
     let new = path.with_extension(format!("{}.new", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let mut file = private_file(OpenOptions::new().write(true).create_new(true)).open(&new)?;
     let written =
         file.write_all(text).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&new, path));
     if written.is_err() {

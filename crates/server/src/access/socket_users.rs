@@ -13,8 +13,11 @@ use recount_face_aep::Refusal;
 use super::rate::Bucket;
 use super::token::scope;
 use crate::config::UnixUser;
-use crate::peer::{LocalUser, PeerId};
+use crate::peer::{LocalUser, OVERFLOW_UID, PeerId};
 use crate::tenant_folder::TENANT_DEFAULT;
+
+/// The name in the log of requests without a token.
+const OPERATOR: &str = "operator";
 
 /// The configured users, by name or number.
 pub(super) struct SocketUsers(BTreeMap<String, Arc<ConfiguredUser>>);
@@ -44,13 +47,18 @@ impl SocketUsers {
 
     /// The rights of a user without a token, if there are any.
     pub(super) fn identify(&self, user: &LocalUser) -> Option<IdentifiedUser> {
+        if user.uid == OVERFLOW_UID {
+            return None;
+        }
         let id = PeerId::User(user.uid).to_string();
-        let name = user.name.clone().unwrap_or_else(|| id.clone());
+        // The log would show requests without a token under the same name.
+        let name = user.name.clone().filter(|name| name != OPERATOR).unwrap_or_else(|| id.clone());
         if user.is_operator {
             let caller = Caller::local_user(id, name, Scope::ALL.into());
             return Some(IdentifiedUser { tenant: TENANT_DEFAULT.into(), caller, configured: None });
         }
-        let by_name = user.name.as_ref().and_then(|name| self.0.get(name));
+        let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+        let by_name = user.name.as_ref().filter(|name| !is_number(name)).and_then(|name| self.0.get(name));
         let configured = by_name.or_else(|| self.0.get(&user.uid.to_string()))?;
         let scopes = configured.user.scopes.iter().map(|named| scope(*named)).collect();
         let tenant = configured.user.tenant.as_str().into();
@@ -102,5 +110,18 @@ mod tests {
         assert!(ada.check_rate(Some(1)).is_ok());
         assert_eq!(ada.check_rate(Some(1)).unwrap_err().code, Code::RateLimited);
         assert!(unnamed.check_rate(Some(1)).is_ok(), "each user has a rate of its own");
+    }
+
+    #[test]
+    fn numbers_and_names_are_not_mistaken_for_each_other() {
+        use recount_api::scope::Scope as Named;
+        let reads = || UnixUser { tenant: "default".to_owned(), scopes: [Named::Read].into() };
+        let keys = ["1001", "65534", "operator"];
+        let users = SocketUsers::new(&keys.map(|key| (key.to_owned(), reads())).into());
+        assert!(users.identify(&user(65_534, None, false)).is_none(), "many users have this number");
+        assert!(users.identify(&user(7, Some("1001"), false)).is_none(), "the name of another user");
+        assert!(users.identify(&user(1001, Some("7"), false)).is_some());
+        let named = users.identify(&user(11, Some("operator"), false)).unwrap();
+        assert_eq!(&*named.caller.name, "uid:11");
     }
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::StartError;
 use crate::limits::UNIX_USERS_MAX;
+use crate::peer::OVERFLOW_UID;
 use crate::settings::{Lookup, join_names};
 use crate::tenant_folder::{TENANT_DEFAULT, is_tenant_name};
 
@@ -60,6 +61,17 @@ pub(super) fn settle_users(
     }
     let (mut users, mut shown) = (BTreeMap::new(), Vec::new());
     for (name, UnixUserSection { scopes, tenant }) in sections {
+        if name.bytes().all(|byte| byte.is_ascii_digit()) {
+            let uid = name.parse::<u32>().ok().filter(|uid| uid.to_string() == name);
+            if uid == Some(OVERFLOW_UID) {
+                return refused(format!(
+                    ".{name}: many users can have this number in a user namespace; use another user"
+                ));
+            }
+            if uid.is_none() {
+                return refused(format!(".{name}: invalid number of a user; use one as `id -u` prints it"));
+            }
+        }
         if scopes.is_empty() {
             return refused(format!(".{name}.scopes is empty; name at least one scope"));
         }

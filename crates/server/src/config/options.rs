@@ -33,6 +33,8 @@ pub struct Options {
     pub policy: Option<PathBuf>,
     /// Folders that runs may work in.
     pub workspaces: Vec<String>,
+    /// Ignores `[sign_in]`: for work on the stores, and for a server that a verb starts for itself.
+    pub without_sign_in: bool,
     /// Serves a legacy surface with a scripted agent. Only on the command line: it is for conformance suites.
     pub conformance_agent: bool,
     /// Sends the id of each session before it on legacy streams, as the public suite needs.

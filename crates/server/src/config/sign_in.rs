@@ -261,6 +261,20 @@ mod tests {
         Config::settle(options, variable).map_err(|why| why.to_string())
     }
 
+    #[test]
+    fn a_server_of_a_verb_ignores_the_section() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, "[sign_in]\nissuer = 'no URL'\nclient_id = ''\n").unwrap();
+        let settle = |without_sign_in| {
+            let (config, data) = (Some(file.clone()), Some("/d".into()));
+            let options = Options { config, data, without_sign_in, ..Options::default() };
+            Config::settle(options, |name| (name == "HOME").then(|| "/h".to_owned()))
+        };
+        assert!(settle(false).is_err());
+        assert!(settle(true).unwrap().sign_in.is_none());
+    }
+
     const BASE: &str = "public_url = 'https://r.example'\n[access]\nrequire_token = true\n\
                         [sign_in]\nissuer = 'https://id.example'\nclient_id = 'recount'\n";
     const GRANT: &str = "[[sign_in.grants]]\ngroup = 'staff'\nscopes = ['read', 'approve']\n";

@@ -81,6 +81,9 @@ fn users_of_the_socket_are_checked_and_shown() {
         ("[access.unix_users.ada]\nscopes=[]\n".to_owned(), "ada.scopes is empty"),
         ("[access.unix_users.ada]\nscopes=['write']\n".to_owned(), "unix_users.ada"),
         (format!("{ada}tenant='A/B'\n"), "ada.tenant"),
+        (ada.replace("ada", "65534"), "65534: many users can have this number"),
+        (ada.replace("ada", "01000"), "01000: invalid number"),
+        (ada.replace("ada", "5000000000"), "invalid number"),
         (format!("[access]\nrequire_token=true\n{ada}"), "has no effect"),
     ] {
         let why = settle_text(&wrong).unwrap_err();
@@ -111,7 +114,7 @@ fn every_setting_has_its_source() {
     for row in table::rows() {
         assert_eq!(config.settings.iter().filter(|setting| setting.key == row.key).count(), 1, "{}", row.key);
     }
-    assert_eq!(config.settings.len(), table::rows().len() + 11, "settings that only the file has");
+    assert_eq!(config.settings.len(), table::rows().len() + 12, "settings that only the file has");
 }
 
 #[test]

@@ -63,7 +63,6 @@ mod tests {
             failed_requests: 0,
             exported_to: 90,
             failing: None,
-            ..ExportFigures::default()
         };
         let failing = Failing { since_ms: 1_777_803_825_000, why: "HTTP 401 Unauthorized".to_owned() };
         let failing = ExportFigures { failing: Some(failing), ..fine.clone() };

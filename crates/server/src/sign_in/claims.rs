@@ -10,6 +10,12 @@ use serde_json::{Map, Value};
 use crate::config::{GrantedTo, SignInSettings};
 use crate::limits::{SIGN_IN_CLOCK_LEEWAY, TOKEN_NAME_MAX};
 
+/// Hexadecimal digits that identify a person.
+const PERSON_ID_CHARS: usize = 32;
+
+/// How many of them a name has that is no verified address.
+const MARK_CHARS: usize = 8;
+
 /// Why an ID token of the provider is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClaimFault {
@@ -77,6 +83,8 @@ pub(super) struct Person {
     /// The name in the log of what they do.
     pub(super) name: String,
     pub(super) subject: String,
+    /// A hash of the issuer and the subject, which identifies the person whatever their name is.
+    pub(super) id: String,
     /// How many groups the provider named; `None` if it sent no such claim.
     pub(super) groups: Option<usize>,
     /// What they may do, by tenant; empty if nothing.
@@ -90,13 +98,9 @@ pub(super) fn person(claims: &Map<String, Value>, settings: &SignInSettings) -> 
         claims.get("email_verified").is_some_and(|verified| *verified == true || verified == "true");
     // Some providers let a person enter any address.
     let email = text("email").filter(|_| is_verified);
-    let is_plain = |name: &&str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '+');
-        // The name of requests without a token.
-        (1..=TOKEN_NAME_MAX).contains(&name.len()) && name.chars().all(plain) && *name != "operator"
-    };
     let subject = text("sub")?;
-    let name = [email, text("preferred_username"), Some(subject)].into_iter().flatten().find(is_plain)?;
+    let id = person_id(&settings.issuer, subject);
+    let name = name(email, text("preferred_username"), subject, &id)?;
     let groups = groups(claims, &settings.groups_claim);
     let email = email.map(str::to_lowercase);
     let is_granted = |to: &GrantedTo| match to {
@@ -111,7 +115,32 @@ pub(super) fn person(claims: &Map<String, Value>, settings: &SignInSettings) -> 
         grants.entry(grant.tenant.clone()).or_default().extend(grant.scopes.iter().copied());
     }
     let groups = group_claim(claims, &settings.groups_claim).map(|_| groups.len());
-    Some(Person { name: name.to_owned(), subject: subject.to_owned(), groups, grants })
+    Some(Person { name, subject: subject.to_owned(), id, groups, grants })
+}
+
+fn person_id(issuer: &str, subject: &str) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("recount 2026 person of a sign-in");
+    // No issuer has a line break.
+    hasher.update(issuer.as_bytes()).update(b"\n").update(subject.as_bytes());
+    hasher.finalize().to_hex()[..PERSON_ID_CHARS].to_owned()
+}
+
+/// The name of a person in the log: their verified address, or another name with a mark of the person. At many providers a person can
+/// choose the other names, and no token that an operator names has a `~`.
+fn name(email: Option<&str>, chosen: Option<&str>, subject: &str, id: &str) -> Option<String> {
+    let is_plain = |name: &&str, chars_max: usize| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '+');
+        // The name of requests without a token.
+        (1..=chars_max).contains(&name.len()) && name.chars().all(plain) && *name != "operator"
+    };
+    if let Some(email) = email.filter(|email| is_plain(email, TOKEN_NAME_MAX) && email.contains('@')) {
+        return Some(email.to_owned());
+    }
+    let mark = &id[..MARK_CHARS];
+    let chosen = chosen.filter(|name| !name.contains('@'));
+    let mut names = [chosen, Some(subject)].into_iter().flatten();
+    let name = names.find(|name| is_plain(name, TOKEN_NAME_MAX - MARK_CHARS - 1))?;
+    Some(format!("{name}~{mark}"))
 }
 
 /// The claim with groups, by its name or by a path of names with dots between them.
@@ -270,10 +299,30 @@ mod tests {
             ),
             ("groups", json!({"sub": "s", "preferred_username": "operator"}), "s", ""),
             ("groups", json!({"sub": "s", "preferred_username": "a\u{202e}b"}), "s", ""),
+            ("groups", json!({"sub": "s", "preferred_username": "ada@example.org"}), "s", ""),
+            ("groups", json!({"sub": "s", "email": "ada", "email_verified": true}), "s", ""),
         ] {
-            assert_eq!(found(claim, claims.clone()), (name.to_owned(), grants.to_owned()), "{claims}");
+            // A name that is no verified address has a mark of the person.
+            let mark = &person_id("https://id.example", "s")[..MARK_CHARS];
+            let name = if name.contains('@') { name.to_owned() } else { format!("{name}~{mark}") };
+            assert_eq!(found(claim, claims.clone()), (name, grants.to_owned()), "{claims}");
         }
         let nameless = json!({"sub": "with spaces"});
         assert_eq!(person(nameless.as_object().unwrap(), &settings("groups", grants.clone())), None);
+    }
+
+    #[test]
+    fn each_person_has_a_name_of_their_own() {
+        let person = |issuer: &str, subject: &str| {
+            let claims = json!({"sub": subject, "preferred_username": "ada"});
+            let settings = SignInSettings { issuer: issuer.into(), ..settings("groups", Vec::new()) };
+            person(claims.as_object().unwrap(), &settings).unwrap()
+        };
+        let ada = person("https://id.example", "1");
+        assert_eq!(ada, person("https://id.example", "1"));
+        assert!(ada.name.starts_with("ada~") && ada.name.len() == 12, "{}", ada.name);
+        for other in [person("https://id.example", "2"), person("https://other.example", "1")] {
+            assert!(other.name != ada.name && other.id != ada.id, "{} {}", other.name, ada.name);
+        }
     }
 }

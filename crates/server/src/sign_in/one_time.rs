@@ -41,19 +41,54 @@ pub(super) enum Missing {
     Taken,
 }
 
+/// A key whose value is not known yet. It counts as used, until this is dropped.
+pub(super) struct Reserved<'a, T> {
+    of: &'a OneTime<T>,
+    key: blake3::Hash,
+    peer: Option<PeerId>,
+    is_kept: bool,
+}
+
+impl<T> Reserved<'_, T> {
+    /// Keeps a value; `None` marks the key as used.
+    pub(super) fn keep(mut self, value: Option<T>, life: Duration) {
+        let entry = Entry { value, peer: self.peer, until: recount_world::moment() + life };
+        self.of.lock().insert(self.key, entry);
+        self.is_kept = true;
+    }
+}
+
+impl<T> Drop for Reserved<'_, T> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.of.lock().remove(&self.key);
+        }
+    }
+}
+
 impl<T> OneTime<T> {
     pub(super) fn new(most: usize, of_peer_max: usize) -> Self {
         OneTime { entries: Mutex::default(), most, of_peer_max }
     }
 
-    /// Keeps a value; `None` marks a key as used.
     pub(super) fn put(
         &self,
         key: &str,
-        value: Option<T>,
+        value: T,
         peer: Option<PeerId>,
         life: Duration,
     ) -> Result<(), NotKept> {
+        self.reserve(key, peer, life)?.keep(Some(value), life);
+        Ok(())
+    }
+
+    /// Takes the place of a value before work that leads to it. `life` is longer than that work.
+    pub(super) fn reserve(
+        &self,
+        key: &str,
+        peer: Option<PeerId>,
+        life: Duration,
+    ) -> Result<Reserved<'_, T>, NotKept> {
         let now = recount_world::moment();
         let peer = peer.map(network_of);
         let mut entries = self.lock();
@@ -66,8 +101,8 @@ impl<T> OneTime<T> {
         if entries.len() >= self.most || of_peer >= self.of_peer_max {
             return Err(NotKept::Full);
         }
-        entries.insert(key, Entry { value, peer, until: now + life });
-        Ok(())
+        entries.insert(key, Entry { value: None, peer, until: now + life });
+        Ok(Reserved { of: self, key, peer, is_kept: false })
     }
 
     /// Looks at a value, and takes it if `is_done`.
@@ -99,14 +134,14 @@ mod tests {
     async fn a_value_is_taken_once_and_in_time() {
         let values = OneTime::new(10, 10);
         let take = |key: &str| values.with(key, |value: &mut u8| (*value, true));
-        values.put("a", Some(1), None, LIFE).unwrap();
-        assert_eq!(values.put("a", Some(2), None, LIFE), Err(NotKept::Known));
+        values.put("a", 1, None, LIFE).unwrap();
+        assert_eq!(values.put("a", 2, None, LIFE), Err(NotKept::Known));
         assert_eq!(take("b"), Err(Missing::Unknown));
         assert_eq!(values.with("a", |value| (*value, false)), Ok(1));
         assert_eq!(take("a"), Ok(1));
         assert_eq!(take("a"), Err(Missing::Taken));
-        assert_eq!(values.put("a", Some(2), None, LIFE), Err(NotKept::Known), "it was used");
-        values.put("b", Some(2), None, LIFE).unwrap();
+        assert_eq!(values.put("a", 2, None, LIFE), Err(NotKept::Known), "it was used");
+        values.put("b", 2, None, LIFE).unwrap();
         tokio::time::advance(LIFE).await;
         assert_eq!(take("b"), Err(Missing::Unknown));
     }
@@ -115,7 +150,7 @@ mod tests {
     async fn no_peer_takes_all_places() {
         let values = OneTime::new(5, 2);
         let peer = |text: &str| Some(text.parse::<std::net::IpAddr>().unwrap().into());
-        let put = |key: &str, from| values.put(key, Some(()), peer(from), LIFE);
+        let put = |key: &str, from| values.put(key, (), peer(from), LIFE);
         put("1", "10.0.0.1").unwrap();
         put("2", "10.0.0.1").unwrap();
         assert_eq!(put("3", "10.0.0.1"), Err(NotKept::Full));
@@ -126,5 +161,20 @@ mod tests {
         assert_eq!(put("8", "10.0.0.3"), Err(NotKept::Full), "all places are taken");
         tokio::time::advance(LIFE).await;
         put("8", "10.0.0.3").unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_free_again_if_its_work_fails() {
+        let values = OneTime::new(1, 1);
+        let reserved = values.reserve("a", None, LIFE).unwrap();
+        assert_eq!(values.put("a", 1, None, LIFE), Err(NotKept::Known), "at work");
+        assert_eq!(values.put("b", 1, None, LIFE), Err(NotKept::Full));
+        assert_eq!(values.with("a", |value| (*value, true)), Err(Missing::Taken), "it has no value yet");
+        drop(reserved);
+        values.put("a", 1, None, LIFE).unwrap();
+        assert_eq!(values.with("a", |value| (*value, true)), Ok(1));
+        tokio::time::advance(LIFE).await;
+        values.reserve("a", None, LIFE).unwrap().keep(None, LIFE);
+        assert_eq!(values.put("a", 1, None, LIFE), Err(NotKept::Known), "it was used");
     }
 }

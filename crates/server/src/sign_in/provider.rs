@@ -28,7 +28,15 @@ pub(super) struct Provider {
     client: OnceCell<reqwest::Client>,
     endpoints: Mutex<Option<Fetched<Endpoints>>>,
     keys: Mutex<Option<Fetched<Jwks>>>,
-    in_flight: Semaphore,
+    places: Places,
+}
+
+/// How many requests may be in progress. Clients without an account can cause those of device flows, so these have places of
+/// their own.
+struct Places {
+    exchanges: Semaphore,
+    device_starts: Semaphore,
+    device_polls: Semaphore,
 }
 
 /// The result of the last request for something that changes rarely.
@@ -116,7 +124,11 @@ impl Provider {
             client: OnceCell::new(),
             endpoints: Mutex::default(),
             keys: Mutex::default(),
-            in_flight: Semaphore::new(limits::SIGN_IN_REQUESTS_MAX),
+            places: Places {
+                exchanges: Semaphore::new(limits::SIGN_IN_REQUESTS_MAX),
+                device_starts: Semaphore::new(limits::SIGN_IN_DEVICE_STARTS_MAX),
+                device_polls: Semaphore::new(limits::SIGN_IN_DEVICE_POLLS_MAX),
+            },
         }
     }
 
@@ -181,7 +193,7 @@ impl Provider {
             ("code_verifier", verifier),
         ];
         let endpoints = self.endpoints().await?;
-        self.post(&endpoints, &endpoints.token_endpoint, &fields).await
+        self.post(&self.places.exchanges, &endpoints, &endpoints.token_endpoint, &fields).await
     }
 
     pub(super) async fn start_device(&self, scope: &str) -> Result<DeviceStart, ProviderFault> {
@@ -191,7 +203,7 @@ impl Provider {
             return Err(ProviderFault::Unavailable(why.to_owned()));
         };
         let fields = [("client_id", self.settings.client_id.as_str()), ("scope", scope)];
-        let started: DeviceStart = self.post(&endpoints, url, &fields).await?;
+        let started: DeviceStart = self.post(&self.places.device_starts, &endpoints, url, &fields).await?;
         let texts = [&started.device_code, &started.user_code, &started.verification_uri];
         let all = texts.into_iter().chain(&started.verification_uri_complete);
         match all.map(String::len).max() > Some(limits::SIGN_IN_FIELD_BYTES_MAX) {
@@ -205,7 +217,7 @@ impl Provider {
         let grant = "urn:ietf:params:oauth:grant-type:device_code";
         let fields = [("grant_type", grant), ("device_code", device_code)];
         let endpoints = self.endpoints().await?;
-        self.post(&endpoints, &endpoints.token_endpoint, &fields).await
+        self.post(&self.places.device_polls, &endpoints, &endpoints.token_endpoint, &fields).await
     }
 
     /// The claims about the person, from a checked ID token and from user info where the token lacks them.
@@ -247,14 +259,15 @@ impl Provider {
     ) -> Result<(), ProviderFault> {
         let of_group = self.settings.grants.iter().any(|grant| matches!(grant.to, GrantedTo::Group(_)));
         let lacks_groups = of_group && group_claim(claims, &self.settings.groups_claim).is_none();
-        if !lacks_groups && claims.contains_key("email") {
+        let has_address = claims.contains_key("email") && claims.contains_key("email_verified");
+        if !lacks_groups && has_address {
             return Ok(());
         }
         let endpoints = self.endpoints().await?;
         let (Some(url), Some(access_token)) = (&endpoints.userinfo_endpoint, access_token) else {
             return Ok(());
         };
-        let _place = self.in_flight.try_acquire().map_err(|_| ProviderFault::Busy)?;
+        let _place = self.places.exchanges.try_acquire().map_err(|_| ProviderFault::Busy)?;
         let bearer = format!("Bearer {access_token}");
         let found = self.get(url, Some(&bearer)).await.and_then(|bytes| parsed::<Map<String, Value>>(&bytes));
         let found = found.map_err(|why| ProviderFault::Unavailable(format!("its user info: {why}")))?;
@@ -295,11 +308,12 @@ impl Provider {
     /// Sends a form as this client, and reads the response or the code of the refusal.
     async fn post<T: DeserializeOwned>(
         &self,
+        places: &Semaphore,
         endpoints: &Endpoints,
         url: &str,
         fields: &[(&str, &str)],
     ) -> Result<T, ProviderFault> {
-        let _place = self.in_flight.try_acquire().map_err(|_| ProviderFault::Busy)?;
+        let _place = places.try_acquire().map_err(|_| ProviderFault::Busy)?;
         let unavailable = ProviderFault::Unavailable;
         let client = self.client().await.map_err(unavailable)?;
         let id = self.settings.client_id.as_str();

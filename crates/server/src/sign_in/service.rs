@@ -160,15 +160,16 @@ impl SignInService {
         let elsewhere =
             "it was not started in this browser, or another one was started after it; sign in again";
         let attempt = self.browsers.read(headers).ok_or_else(|| Denied::new(Reason::Invalid, elsewhere))?;
-        let state = text("state").unwrap_or_default();
+        let shown = text("state").unwrap_or_default();
         // Hashes are compared in constant time.
-        if blake3::hash(state.as_bytes()) != blake3::hash(attempt.state.as_bytes()) {
+        if blake3::hash(shown.as_bytes()) != blake3::hash(attempt.state.as_bytes()) {
             return Err(Denied::new(Reason::Invalid, elsewhere));
         }
         if attempt.is_expired(self.world.clock.now_ms()) {
             return Err(Denied::new(Reason::Expired, "the time to sign in is over; sign in again"));
         }
-        self.used.put(&attempt.state, None, peer, limits::SIGN_IN_BROWSER_LIFE)?;
+        // Used up only by a person, so that clients without an account cannot fill the table. The provider accepts a code once.
+        let state = self.used.reserve(&attempt.state, peer, limits::SIGN_IN_BROWSER_LIFE)?;
         if !self.provider.endpoints().await?.is_own_response(text("iss").as_deref()) {
             return Err(Denied::new(Reason::Forged, "the response is from another provider"));
         }
@@ -185,12 +186,13 @@ impl SignInService {
         let code = text("code").filter(|code| !code.is_empty()).ok_or_else(no_code)?;
         let issued = self.provider.exchange(&code, &attempt.verifier, &self.redirect_uri()).await?;
         let person = self.person(&issued, Some(&attempt.nonce)).await?;
+        state.keep(None, limits::SIGN_IN_BROWSER_LIFE);
         let life = match person.grants.len() {
             1 => limits::SIGN_IN_CODE_LIFE,
             _ => limits::SIGN_IN_CHOICE_LIFE,
         };
         let code = self.random();
-        self.arrivals.put(&code, Some(Arrival { cookie: attempt.cookie, person }), peer, life)?;
+        self.arrivals.put(&code, Arrival { cookie: attempt.cookie, person }, peer, life)?;
         Ok(code)
     }
 
@@ -215,14 +217,16 @@ impl SignInService {
     }
 
     pub(super) async fn start_device(&self, peer: Option<PeerId>) -> Result<DeviceSignIn, Denied> {
+        let device_code = self.random();
+        // Before the provider has work with it.
+        let place = self.devices.reserve(&device_code, peer, limits::SIGN_IN_DEVICE_LIFE_MAX)?;
         let started = self.provider.start_device(&self.scope()).await?;
         let life = Duration::from_secs(started.expires_in).min(limits::SIGN_IN_DEVICE_LIFE_MAX);
         let every = started.interval.map_or(limits::SIGN_IN_DEVICE_EVERY, Duration::from_secs);
         let every = every.clamp(limits::SIGN_IN_DEVICE_EVERY_MIN, limits::SIGN_IN_DEVICE_EVERY_MAX);
-        let device_code = self.random();
         let next_at = recount_world::moment();
         let device = Device { code: started.device_code, every, next_at, person: None };
-        self.devices.put(&device_code, Some(device), peer, life)?;
+        place.keep(Some(device), life);
         Ok(DeviceSignIn {
             device_code,
             user_code: started.user_code,
@@ -321,8 +325,8 @@ impl SignInService {
     /// Creates the token of a person.
     async fn issue(&self, person: &Person, tenant: String, client: &str) -> Result<AddedToken, Denied> {
         self.gate.tenants.get_or_create(&tenant).await?;
-        let created_by = format!("{CREATOR}{}", self.settings.issuer);
-        self.remove_old(person, &tenant, &created_by).await.map_err(Refusal::from)?;
+        let created_by = format!("{CREATOR}{} as {}", self.settings.issuer, person.id);
+        self.remove_old(&tenant, &created_by).await.map_err(Refusal::from)?;
         let scopes = person.grants.get(&tenant).into_iter().flatten().map(|named| scope(*named));
         let new = NewToken {
             tenant,
@@ -347,42 +351,20 @@ impl SignInService {
     }
 
     /// Removes expired tokens of all sign-ins, and the oldest of this person if they have too many.
-    async fn remove_old(&self, person: &Person, tenant: &str, created_by: &str) -> Result<(), Error> {
+    async fn remove_old(&self, tenant: &str, created_by: &str) -> Result<(), Error> {
         let now = self.world.clock.now_ms();
         let is_expired = |row: &TokenRow| row.expires_ms.is_some_and(|at| at <= now);
         let rows = self.gate.tokens.list(None).into_iter().filter(|row| row.created_by.starts_with(CREATOR));
         let (expired, current): (Vec<_>, Vec<_>) = rows.partition(is_expired);
-        let own = current
-            .into_iter()
-            .filter(|row| row.name == person.name && row.tenant == tenant && row.created_by == created_by);
+        // By the creator, which names the person: their name may have changed.
+        let own = current.into_iter().filter(|row| row.tenant == tenant && row.created_by == created_by);
         let own: Vec<TokenRow> = own.collect();
         let surplus = (own.len() + 1).saturating_sub(limits::SIGN_IN_TOKENS_MAX);
         for row in &expired {
             self.gate.tokens.remove(row.id, None).await?;
         }
         for row in own.iter().take(surplus) {
-            self.revoke(row).await?;
-        }
-        Ok(())
-    }
-
-    /// Revokes the token of a sign-in. Returns its id, or `None` if it is another token.
-    pub(super) async fn end(&self, row: &TokenRow) -> Result<Option<TokenId>, Refusal> {
-        if !row.created_by.starts_with(CREATOR) {
-            return Ok(None);
-        }
-        self.revoke(row).await?;
-        Ok(Some(row.id))
-    }
-
-    async fn revoke(&self, row: &TokenRow) -> Result<(), Error> {
-        self.gate.tokens.remove(row.id, None).await?;
-        tracing::info!(token = %row.id, by = row.name, "the token of a sign-in was revoked");
-        if let Some(audit) = self.gate.tenants.audit() {
-            let id = row.id.to_string();
-            audit
-                .record(AuditKind::TokenRevoked, json!({"token_id": id, "by": row.name, "caller_id": id}))
-                .await;
+            revoke(&self.gate, row).await?;
         }
         Ok(())
     }
@@ -390,6 +372,25 @@ impl SignInService {
     fn random(&self) -> String {
         format!("{:032x}{:032x}", self.world.entropy.draw(), self.world.entropy.draw())
     }
+}
+
+/// Revokes the token of a sign-in. Returns its id, or `None` if it is another token.
+pub(super) async fn end(gate: &Gate, row: &TokenRow) -> Result<Option<TokenId>, Refusal> {
+    if !row.created_by.starts_with(CREATOR) {
+        return Ok(None);
+    }
+    revoke(gate, row).await?;
+    Ok(Some(row.id))
+}
+
+async fn revoke(gate: &Gate, row: &TokenRow) -> Result<(), Error> {
+    gate.tokens.remove(row.id, None).await?;
+    tracing::info!(token = %row.id, by = row.name, "the token of a sign-in was revoked");
+    if let Some(audit) = gate.tenants.audit() {
+        let id = row.id.to_string();
+        audit.record(AuditKind::TokenRevoked, json!({"token_id": id, "by": row.name, "caller_id": id})).await;
+    }
+    Ok(())
 }
 
 /// What the provider returned about a device flow.

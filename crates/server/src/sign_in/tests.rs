@@ -362,6 +362,9 @@ async fn state_and_codes_work_once_and_in_one_browser() {
     let query = format!("error=access_denied&error_description=%3Cb%3E&state={}&{ours}", refused.state);
     let (status, page) = setting.arrive_with(&query, &refused.cookie).await.unwrap_err();
     assert!(status == 403 && page.contains("access_denied") && !page.contains("<b>"), "{page}");
+    // Only a person uses a sign-in up: clients without an account cannot fill the table.
+    issue(&refused);
+    setting.arrive(&refused).await.unwrap();
 
     let body = json!({ "code": code });
     let (status, problem) = setting.post("/sign-in/token", &other.cookie, &body).await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::recording_mcp_http::McpClient;
-use crate::server::{Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// A client of `recount mcp serve` at this address, with these arguments before the verb.
 fn connect(url: &str, arguments: &[&str]) -> McpClient {
@@ -75,4 +75,27 @@ fn the_token_decides_which_tools_a_client_has() {
     let mut client = connect(&url, &[]);
     let away = client.ask(0, "initialize", &json!({}));
     assert!(away[0]["error"]["message"].as_str().unwrap().contains("unreachable"), "{away:?}");
+}
+
+#[test]
+fn a_program_never_acts_as_the_person_who_signed_in() {
+    let server = Server::fresh();
+    let added = server.ask(&["token", "add", "ada", "--scope", "approve", "--json"]).good();
+    let added: Value = serde_json::from_str(&added).unwrap();
+    let settings = tempfile::tempdir().unwrap();
+    std::fs::create_dir(settings.path().join("recount")).unwrap();
+    let login = json!({ "token": added["secret"], "name": "ada", "tenant": "default" });
+    let logins = json!({ "logins": { server.url(): login } }).to_string();
+    std::fs::write(settings.path().join("recount/logins.json"), logins).unwrap();
+    let signed_in = || {
+        let mut command = recount();
+        command.env("XDG_CONFIG_HOME", settings.path()).args(["--url", &server.url()]);
+        command
+    };
+    CommandOutput::of(signed_in().arg("ls")).bad(1, "read");
+    let mut client = McpClient::of(signed_in().args(["mcp", "serve"]));
+    let listed = client.ask(0, "tools/list", &json!({}));
+    let tools = tools(&listed);
+    assert!(tools.contains(&"search_runs") && !tools.contains(&"answer_prompt"), "{tools:?}");
+    assert_eq!(client.end().0, 0);
 }
