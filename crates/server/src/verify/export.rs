@@ -16,7 +16,7 @@ use crate::{StartError, limits};
 
 /// The signed heads of one part of the file, up to its last line. They are not checked yet.
 #[derive(Default)]
-struct Section {
+struct SignedPart {
     /// By run. Each is taken by its run, so those that remain belong to none.
     heads: BTreeMap<String, SignedHead>,
     unreadable: u64,
@@ -52,7 +52,7 @@ pub fn of_export(file: &Path, noted: &[Noted], keys: Option<&PublicKeys>) -> Res
         is_named = false;
         if End::is_meant_by(&line) {
             whole.problems.extend(difference(&line, since));
-            whole.problems.extend(sections.get(section).into_iter().flat_map(Section::problems));
+            whole.problems.extend(sections.get(section).into_iter().flat_map(SignedPart::problems));
             (section, since) = (section + 1, (0, 0));
             continue;
         }
@@ -111,7 +111,7 @@ fn difference(line: &[u8], (runs, events): (u64, u64)) -> Vec<String> {
     problems
 }
 
-impl Section {
+impl SignedPart {
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.unreadable > 0 {
@@ -127,7 +127,7 @@ impl Section {
 }
 
 /// The signed heads of each part of the file.
-fn sections(file: &Path) -> Result<Vec<Section>, StartError> {
+fn sections(file: &Path) -> Result<Vec<SignedPart>, StartError> {
     let mut lines = Lines::open(file)?;
     let mut sections = Vec::new();
     while let Some(line) = lines.next()? {
@@ -137,15 +137,15 @@ fn sections(file: &Path) -> Result<Vec<Section>, StartError> {
         let found = ExportSignatures::parse(&line).map_err(|why| {
             StartError::damaged(format!("{}, line {}: {why}", file.display(), lines.number))
         })?;
-        let mut section = Section::default();
+        let mut part = SignedPart::default();
         for signed in found.signed {
             let head = SignedHead { statement: signed.statement, signature: signed.signature };
             match head.unchecked() {
-                Ok(statement) => drop(section.heads.insert(statement.run_id, head)),
-                Err(_) => section.unreadable += 1,
+                Ok(statement) => drop(part.heads.insert(statement.run_id, head)),
+                Err(_) => part.unreadable += 1,
             }
         }
-        sections.push(section);
+        sections.push(part);
     }
     Ok(sections)
 }
