@@ -214,6 +214,9 @@ impl Session {
                 Err(error) => {
                     // The recording may differ from the log: load it again.
                     self.forget_run();
+                    if matches!(report, Report::Telemetry(_)) {
+                        self.telemetry.forget_keys();
+                    }
                     if is_permanent(&error) || tries >= limits::TRIES_MAX {
                         break Err(error);
                     }

@@ -157,7 +157,7 @@ enum OwnSocket {
 
 #[cfg(unix)]
 impl UnixSource {
-    /// With `may_wait`, the server starts also while another one listens on the socket.
+    /// With `may_wait`, the server starts also while another one listens on the socket: it has an address, too.
     async fn bind(self, may_wait: bool) -> Result<OwnSocket, StartError> {
         match self {
             UnixSource::Path(path) if may_wait => match BoundSocket::try_bind(&path).await? {
@@ -266,7 +266,7 @@ impl Running {
             .map_err(|error| StartError::failed(format!("cannot use the store: {error}")))?;
         #[cfg(unix)]
         let unix_socket = match sockets.unix {
-            Some(source) => Some(source.bind(is_in_database).await?),
+            Some(source) => Some(source.bind(is_in_database && bound_address.is_some()).await?),
             None => None,
         };
         let address = bound_address.unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into());

@@ -163,12 +163,14 @@ pub(super) async fn cancel_run(RunInPath { face, run }: RunInPath, request: Requ
 }
 
 pub(super) async fn get_run_digest(RunInPath { face, run }: RunInPath) -> HandlerResult {
-    // The head first: it must not cover events that the digest lacks.
     let mut signed = face.engine.admin().signed_head(run).await?;
-    let digest = face.engine.read().digest(run).await?;
+    let mut digest = face.engine.read().digest(run).await?;
     if face.engine.catalogue().run(run).await?.is_some_and(|row| row.has_ended()) {
         // It may have ended in between.
         signed = face.engine.admin().signed_head(run).await?;
+    } else if let Some(statement) = signed.as_ref().and_then(|signed| signed.unchecked().ok()) {
+        // Events may have been appended in between. Both must be of one moment.
+        (digest.events, digest.head) = (statement.events, statement.head);
     }
     let signed = signed.map(|signed| reply::SignedHead {
         cose: signed.cose().unwrap_or_default(),

@@ -52,6 +52,11 @@ impl Telemetry {
     pub(super) fn forget_run(&mut self) {
         (self.run, self.due) = (None, None);
     }
+
+    /// An append failed and may have happened, so what is recorded is read from the log again.
+    pub(super) fn forget_keys(&mut self) {
+        self.keys = None;
+    }
 }
 
 impl Session {

@@ -91,16 +91,17 @@ pub(super) struct Person {
     pub(super) grants: BTreeMap<String, BTreeSet<Scope>>,
 }
 
-/// The person that claims describe. `None` if no claim is usable as a name.
-pub(super) fn person(claims: &Map<String, Value>, settings: &SignInSettings) -> Option<Person> {
+/// The person that claims describe.
+pub(super) fn person(claims: &Map<String, Value>, settings: &SignInSettings) -> Person {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     let is_verified =
         claims.get("email_verified").is_some_and(|verified| *verified == true || verified == "true");
     // Some providers let a person enter any address.
     let email = text("email").filter(|_| is_verified);
-    let subject = text("sub")?;
+    // Checked tokens have one.
+    let subject = text("sub").unwrap_or_default();
     let id = person_id(&settings.issuer, subject);
-    let name = name(email, text("preferred_username"), subject, &id)?;
+    let name = name(email, text("preferred_username"), subject, &id);
     let groups = groups(claims, &settings.groups_claim);
     let email = email.map(str::to_lowercase);
     let is_granted = |to: &GrantedTo| match to {
@@ -115,7 +116,7 @@ pub(super) fn person(claims: &Map<String, Value>, settings: &SignInSettings) -> 
         grants.entry(grant.tenant.clone()).or_default().extend(grant.scopes.iter().copied());
     }
     let groups = group_claim(claims, &settings.groups_claim).map(|_| groups.len());
-    Some(Person { name, subject: subject.to_owned(), id, groups, grants })
+    Person { name, subject: subject.to_owned(), id, groups, grants }
 }
 
 fn person_id(issuer: &str, subject: &str) -> String {
@@ -126,21 +127,21 @@ fn person_id(issuer: &str, subject: &str) -> String {
 }
 
 /// The name of a person in the log: their verified address, or another name with a mark of the person. At many providers a person can
-/// choose the other names, and no token that an operator names has a `~`.
-fn name(email: Option<&str>, chosen: Option<&str>, subject: &str, id: &str) -> Option<String> {
+/// choose the other names, and no token that an operator names has a `~`. Without a usable name, the mark alone identifies the person.
+fn name(email: Option<&str>, chosen: Option<&str>, subject: &str, id: &str) -> String {
     let is_plain = |name: &&str, chars_max: usize| {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '+');
         // The name of requests without a token.
         (1..=chars_max).contains(&name.len()) && name.chars().all(plain) && *name != "operator"
     };
     if let Some(email) = email.filter(|email| is_plain(email, TOKEN_NAME_MAX) && email.contains('@')) {
-        return Some(email.to_owned());
+        return email.to_owned();
     }
     let mark = &id[..MARK_CHARS];
     let chosen = chosen.filter(|name| !name.contains('@'));
     let mut names = [chosen, Some(subject)].into_iter().flatten();
-    let name = names.find(|name| is_plain(name, TOKEN_NAME_MAX - MARK_CHARS - 1))?;
-    Some(format!("{name}~{mark}"))
+    let name = names.find(|name| is_plain(name, TOKEN_NAME_MAX - MARK_CHARS - 1)).unwrap_or("person");
+    format!("{name}~{mark}")
 }
 
 /// The claim with groups, by its name or by a path of names with dots between them.
@@ -254,7 +255,7 @@ mod tests {
             grant(email("*@example.com"), "domain", Scope::Read),
         ];
         let found = |claim: &str, claims: Value| {
-            let person = person(claims.as_object().unwrap(), &settings(claim, grants.clone())).unwrap();
+            let person = person(claims.as_object().unwrap(), &settings(claim, grants.clone()));
             let grants = person.grants.iter().map(|(tenant, scopes)| format!("{tenant}{scopes:?}"));
             (person.name.clone(), grants.collect::<Vec<_>>().join(" "))
         };
@@ -307,8 +308,12 @@ mod tests {
             let name = if name.contains('@') { name.to_owned() } else { format!("{name}~{mark}") };
             assert_eq!(found(claim, claims.clone()), (name, grants.to_owned()), "{claims}");
         }
-        let nameless = json!({"sub": "with spaces"});
-        assert_eq!(person(nameless.as_object().unwrap(), &settings("groups", grants.clone())), None);
+        for subject in ["with spaces", &"0".repeat(64)] {
+            let claims =
+                json!({"sub": subject, "preferred_username": "ada@example.org", "groups": ["staff"]});
+            let mark = &person_id("https://id.example", subject)[..MARK_CHARS];
+            assert_eq!(found("groups", claims), (format!("person~{mark}"), "default{Read}".to_owned()));
+        }
     }
 
     #[test]
@@ -316,7 +321,7 @@ mod tests {
         let person = |issuer: &str, subject: &str| {
             let claims = json!({"sub": subject, "preferred_username": "ada"});
             let settings = SignInSettings { issuer: issuer.into(), ..settings("groups", Vec::new()) };
-            person(claims.as_object().unwrap(), &settings).unwrap()
+            person(claims.as_object().unwrap(), &settings)
         };
         let ada = person("https://id.example", "1");
         assert_eq!(ada, person("https://id.example", "1"));

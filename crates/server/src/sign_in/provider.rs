@@ -263,6 +263,22 @@ impl Provider {
         if !lacks_groups && has_address {
             return Ok(());
         }
+        let added = self.add_user_info(claims, access_token).await;
+        match added {
+            // The address stays unverified, and nothing else is needed.
+            Err(why) if !lacks_groups && claims.contains_key("email") => {
+                tracing::warn!(?why, "user info of the sign-in provider was not used");
+                Ok(())
+            }
+            added => added,
+        }
+    }
+
+    async fn add_user_info(
+        &self,
+        claims: &mut Map<String, Value>,
+        access_token: Option<&str>,
+    ) -> Result<(), ProviderFault> {
         let endpoints = self.endpoints().await?;
         let (Some(url), Some(access_token)) = (&endpoints.userinfo_endpoint, access_token) else {
             return Ok(());
