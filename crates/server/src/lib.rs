@@ -30,6 +30,7 @@ mod listeners;
 mod logging;
 mod metrics;
 pub mod migrate;
+mod outgoing;
 #[cfg(unix)]
 mod passed_sockets;
 mod peer;

@@ -3,7 +3,6 @@
 //!
 //! Start at [`Provider`]. It must not know browsers, tenants or tokens of this server.
 
-use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use tokio::time::Instant;
 use super::claims::{ClaimFault, IdTokenRules, group_claim};
 use super::jwt::{Jwks, JwtFault};
 use crate::config::{GrantedTo, SignInSettings, is_secure_url};
-use crate::limits;
+use crate::{limits, outgoing};
 
 pub(super) struct Provider {
     settings: Arc<SignInSettings>,
@@ -304,7 +303,13 @@ impl Provider {
         let is_secure = !self.settings.is_local();
         // Building the client reads the certificates of the system.
         let build = || async move {
-            let built = self.world.tasks.block(Kind::Service, move || client(is_secure)).await;
+            let built = self
+                .world
+                .tasks
+                .block(Kind::Service, move || {
+                    outgoing::client(is_secure, limits::SIGN_IN_TIMEOUT, |client| client)
+                })
+                .await;
             built.map_err(|_| "the client cannot be built".to_owned())?
         };
         self.client.get_or_try_init(build).await
@@ -410,33 +415,6 @@ fn host_of(url: &str) -> &str {
     url.split('/').nth(2).unwrap_or(url)
 }
 
-fn client(is_secure: bool) -> Result<reqwest::Client, String> {
-    // The process chooses the TLS crypto provider once; an earlier choice is kept.
-    rustls::crypto::ring::default_provider().install_default().ok();
-    let mut client = reqwest::Client::builder()
-        .user_agent(concat!("recount/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .http1_only()
-        .timeout(limits::SIGN_IN_TIMEOUT);
-    if !is_secure {
-        // Without TLS no certificates are read, so a machine without certificates works too.
-        client = client.tls_certs_only([]);
-    }
-    client.build().map_err(reason)
-}
-
-/// The innermost cause, without the URL.
 fn reason(why: reqwest::Error) -> String {
-    if why.is_timeout() {
-        return format!("no response within {} s", limits::SIGN_IN_TIMEOUT.as_secs());
-    }
-    let why = why.without_url();
-    let mut cause = why.source();
-    let mut text = why.to_string();
-    while let Some(inner) = cause {
-        text = inner.to_string();
-        cause = inner.source();
-    }
-    text
+    outgoing::reason(why, limits::SIGN_IN_TIMEOUT)
 }

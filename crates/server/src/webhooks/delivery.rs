@@ -2,7 +2,6 @@
 //!
 //! Start at [`Sender::send`] and [`judge`]. It must not know events.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use recount_world::{Kind, World};
@@ -14,6 +13,7 @@ use super::signature::sign;
 use super::smtp::{MailFailure, SmtpClient};
 use crate::config::Webhook;
 use crate::limits;
+use crate::outgoing::{self, reason};
 
 /// The result of one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,41 +106,14 @@ async fn post(
                 response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
             Sent::Status { code: response.status().as_u16(), retry_after: seconds.map(Duration::from_secs) }
         }
-        Err(why) => Sent::Failed(reason(why)),
+        Err(why) => Sent::Failed(reason(why, limits::WEBHOOK_TIMEOUT)),
     }
 }
 
 fn client(is_secure: bool) -> Result<reqwest::Client, String> {
-    // The process chooses the TLS crypto provider once; an earlier choice is kept.
-    rustls::crypto::ring::default_provider().install_default().ok();
-    let mut client = reqwest::Client::builder()
-        .user_agent(concat!("recount/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .http1_only()
-        .connect_timeout(limits::WEBHOOK_CONNECT)
-        .timeout(limits::WEBHOOK_TIMEOUT)
-        .pool_max_idle_per_host(1);
-    if !is_secure {
-        // Without TLS no certificates are read, so a machine without certificates works too.
-        client = client.tls_certs_only([]);
-    }
-    client.build().map_err(reason)
-}
-
-/// The innermost cause, without the URL.
-fn reason(why: reqwest::Error) -> String {
-    if why.is_timeout() {
-        return format!("no response within {} s", limits::WEBHOOK_TIMEOUT.as_secs());
-    }
-    let why = why.without_url();
-    let mut cause = why.source();
-    let mut text = why.to_string();
-    while let Some(inner) = cause {
-        text = inner.to_string();
-        cause = inner.source();
-    }
-    text
+    outgoing::client(is_secure, limits::WEBHOOK_TIMEOUT, |client| {
+        client.connect_timeout(limits::WEBHOOK_CONNECT).pool_max_idle_per_host(1)
+    })
 }
 
 /// Judges a delivery after this many attempts, for an event of this age.
