@@ -18,7 +18,7 @@ use tokio::sync::{oneshot, watch};
 use crate::blobs::Blobs;
 use crate::changes::ChangeJournal;
 use crate::checkpoint::Checkpoints;
-use crate::connection::{DatabaseFile, Role, check_version};
+use crate::connection::{DatabaseFile, Role, check_version, execute};
 use crate::fault::{FaultContext as _, altered, corrupt, no_space, stopped};
 use crate::folder::Folder;
 use crate::high_water::HighWater;
@@ -308,6 +308,8 @@ impl Store for SqliteStore {
     fn damaged_rows(&self) -> Answer<Vec<DamagedRow>> {
         let pending_rows = self.shared.pending_rows.clone();
         self.read_with(move |connection, _| {
+            // A page in the cache of this connection may be undamaged although the file is damaged.
+            execute(connection, "PRAGMA shrink_memory").context("looking for damaged rows")?;
             let mut damaged = rows::damaged(connection).context("looking for damaged rows")?;
             damaged.retain(|row| !is_fresh(&pending_rows, row));
             Ok(damaged)

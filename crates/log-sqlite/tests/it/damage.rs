@@ -481,6 +481,40 @@ fn a_damaged_row_hides_no_other_and_can_be_rewritten() {
     }
 }
 
+/// Readers map the file, except for its last page: of that, they keep copies until the next commit.
+#[test]
+fn a_look_for_damaged_rows_reads_the_file_and_not_a_copy() {
+    let folder = scratch();
+    let store = open(folder.path());
+    let (mut count, path) = (0, folder.path().join("recount.db"));
+    let (bytes, place) = loop {
+        append_ok(&store, super::work::row(&format!("run_{count:03}"), &[7; 900]));
+        count += 1;
+        // Writes the row to its table.
+        assert!(block_on(store.repair_rows(recount_log::RowRepair::default())).unwrap());
+        copy_log(&path);
+        let bytes = std::fs::read(&path).unwrap();
+        let last = places(&bytes, b"spacerun_").pop();
+        match last.filter(|at| at / PAGE == bytes.len() / PAGE - 1) {
+            Some(at) => break (bytes, at + b"spacerun_000".len() + 3),
+            None => assert!(count < 100, "a row reaches the last page"),
+        }
+    };
+    assert_eq!(block_on(store.damaged_rows()).unwrap(), []);
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[bytes[place] ^ 1], place as u64).unwrap();
+    assert_eq!(block_on(store.damaged_rows()).unwrap().len(), 1);
+}
+
+/// Copies the write-ahead log to the database.
+fn copy_log(database: &Path) {
+    let connection = rusqlite::Connection::open(database).unwrap();
+    let (pages, copied): (i64, i64) = connection
+        .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get(1)?, row.get(2)?)))
+        .unwrap();
+    assert_eq!(pages, copied);
+}
+
 /// Where a name is in a file.
 fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
     let found: Vec<usize> =
