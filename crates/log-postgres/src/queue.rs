@@ -110,7 +110,12 @@ impl Queue {
         tasks.into_iter().for_each(|(task, _)| task.fail(fault.clone()));
     }
 
-    /// The tasks of the next group, in order; `None` when the queue is closed and empty.
+    /// The tasks of the next group, in order; empty if none is queued.
+    pub(crate) fn take_now(&self) -> Vec<Task> {
+        self.lock().next_group()
+    }
+
+    /// The same, waiting for the first; `None` when the queue is closed and empty.
     pub(crate) async fn take(&self) -> Option<Vec<Task>> {
         loop {
             {

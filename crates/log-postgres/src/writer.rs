@@ -8,13 +8,14 @@
 //!                                                                                       then one of the above
 //! ```
 //!
-//! Nothing is committed while the outcome of a group is unknown. Start at [`Writer::run`].
+//! Nothing is committed while the outcome of a group is unknown. The results of a committed group are sent while the
+//! database executes the next one. Start at [`Writer::run`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use recount_log::{Append, Fault, FaultKind, ReadBound, Retry, RowRepair, StreamKey};
+use recount_log::{Append, AppendError, Committed, Fault, FaultKind, ReadBound, Retry, RowRepair, StreamKey};
 use tokio::sync::watch;
 use tokio_postgres::types::ToSql;
 
@@ -55,6 +56,27 @@ enum Outcome {
     Unknown(Fault),
 }
 
+/// A committed group that this process does not see yet, and the results of its appends.
+struct Done {
+    group: Group,
+    jobs: Vec<Job>,
+    results: Vec<Result<Committed, AppendError>>,
+}
+
+impl Done {
+    fn publish(self, core: &Core) {
+        if !self.group.is_empty() {
+            publish(core, &self.group);
+        }
+        let now = recount_world::moment();
+        core.meters.group(self.jobs.iter().map(|job| now - job.since));
+        for (job, result) in self.jobs.into_iter().zip(self.results) {
+            // The caller may have stopped waiting.
+            drop(job.result.send(result));
+        }
+    }
+}
+
 /// Fails what waits if the writer panics, as it does when an observer panics.
 struct Abandon(Arc<Core>);
 
@@ -68,6 +90,7 @@ impl Writer {
     /// Carries tasks out until the queue is closed or the store is lost, then gives the store back.
     pub(crate) async fn run(mut self) {
         let abandon = Abandon(self.core.clone());
+        let mut done: Option<Done> = None;
         loop {
             if let Some(group) = self.unsettled.take() {
                 if !self.settle_late(group).await && self.core.queue.is_closed() {
@@ -75,8 +98,22 @@ impl Writer {
                 }
                 continue;
             }
-            let Some(tasks) = self.core.queue.take().await else { break };
-            self.carry_out(tasks).await;
+            let tasks = match &done {
+                Some(_) => self.core.queue.take_now(),
+                None => match self.core.queue.take().await {
+                    Some(tasks) => tasks,
+                    None => break,
+                },
+            };
+            let core = self.core.clone();
+            let publishing = async {
+                if let Some(done) = done.take() {
+                    // First the connection sends the next group.
+                    tokio::task::yield_now().await;
+                    done.publish(&core);
+                }
+            };
+            (done, ()) = tokio::join!(self.carry_out(tasks), publishing);
         }
         let name = self.core.name();
         let epoch = self.counters.epoch;
@@ -92,31 +129,35 @@ impl Writer {
         drop(self.ending);
     }
 
-    async fn carry_out(&mut self, mut tasks: Vec<Task>) {
+    async fn carry_out(&mut self, mut tasks: Vec<Task>) -> Option<Done> {
         if self.core.node.lease().is_lost() {
             let fault = fenced(self.core.name());
             tasks.into_iter().for_each(|task| task.fail(fault.clone()));
             self.core.queue.abandon(&fault);
-            return;
+            return None;
         }
         if let Some(Task::Repair(..)) = tasks.first()
             && let Some(Task::Repair(repair, result)) = tasks.pop()
         {
             // The caller may have stopped waiting.
             drop(result.send(self.repair(repair).await));
-            return;
+            return None;
         }
         let jobs = tasks.into_iter().filter_map(|task| match task {
             Task::Append(job) => Some(job),
             Task::Repair(..) => None,
         });
-        self.append(jobs.collect()).await;
+        let jobs: Vec<Job> = jobs.collect();
+        if jobs.is_empty() { None } else { self.append(jobs).await }
     }
 
-    async fn append(&mut self, jobs: Vec<Job>) {
+    async fn append(&mut self, jobs: Vec<Job>) -> Option<Done> {
         let removals = match self.prepare(&jobs).await {
             Ok(removals) => removals,
-            Err(fault) => return self.fail(jobs, &fault),
+            Err(fault) => {
+                self.fail(jobs, &fault);
+                return None;
+            }
         };
         let mut group = Group::after(self.counters);
         let mut removals = Some(removals);
@@ -128,14 +169,9 @@ impl Writer {
         match outcome {
             Outcome::Committed => {
                 if !group.is_empty() {
-                    self.publish(&group);
+                    self.advance(&group);
                 }
-                let now = recount_world::moment();
-                self.core.meters.group(jobs.iter().map(|job| now - job.since));
-                for (job, result) in jobs.into_iter().zip(results) {
-                    // The caller may have stopped waiting.
-                    drop(job.result.send(result));
-                }
+                return Some(Done { group, jobs, results });
             }
             Outcome::Refused(fault) => {
                 self.known.clear();
@@ -153,6 +189,7 @@ impl Writer {
                 self.unsettled = Some(group);
             }
         }
+        None
     }
 
     fn fail(&self, jobs: Vec<Job>, fault: &Fault) {
@@ -164,20 +201,10 @@ impl Writer {
         jobs.into_iter().for_each(|job| Task::Append(job).fail(fault.clone()));
     }
 
-    /// Makes a committed group visible to this process.
-    fn publish(&mut self, group: &Group) {
+    /// Later groups follow this committed one.
+    fn advance(&mut self, group: &Group) {
         self.counters = group.counters;
-        self.core.last_position.store(group.counters.last_position, Ordering::SeqCst);
-        self.core.is_full.store(false, Ordering::Relaxed);
-        if !group.bounds.is_empty() {
-            self.core.partitions_changed.notify_one();
-        }
         self.known.limit();
-        if let Some(observer) = self.core.observer.get()
-            && !group.records.is_empty()
-        {
-            observer.committed(&group.records);
-        }
     }
 
     // ---- before a group ----
@@ -464,7 +491,10 @@ impl Writer {
     async fn settle_late(&mut self, mut group: Group) -> bool {
         let attempt = CommitAttempt::late(self.counters, group.counters, recount_world::uptime());
         match self.carry_through(attempt, (CommitEvent::Due, None), &mut group).await {
-            Outcome::Committed => self.publish(&group),
+            Outcome::Committed => {
+                self.advance(&group);
+                publish(&self.core, &group);
+            }
             Outcome::Refused(_) => self.known.clear(),
             Outcome::Ended(fault) => self.core.queue.abandon(&fault),
             Outcome::Unknown(fault) => {
@@ -531,7 +561,8 @@ impl Writer {
         let outcome = self.carry_through(attempt, first, &mut group).await;
         match outcome {
             Outcome::Committed => {
-                self.publish(&group);
+                self.advance(&group);
+                publish(&self.core, &group);
                 Ok(true)
             }
             Outcome::Refused(fault) => Err(fault),
@@ -545,6 +576,20 @@ impl Writer {
                 Err(fault)
             }
         }
+    }
+}
+
+/// Makes a committed group visible to this process.
+fn publish(core: &Core, group: &Group) {
+    core.last_position.store(group.counters.last_position, Ordering::SeqCst);
+    core.is_full.store(false, Ordering::Relaxed);
+    if !group.bounds.is_empty() {
+        core.partitions_changed.notify_one();
+    }
+    if let Some(observer) = core.observer.get()
+        && !group.records.is_empty()
+    {
+        observer.committed(&group.records);
     }
 }
 
