@@ -149,6 +149,17 @@ impl Options {
         words.join(" ")
     }
 
+    /// The command that prints the header with the token for telemetry, if the server requires one.
+    pub(super) fn headers_helper(&self) -> Option<String> {
+        if self.token_file.is_none() && !self.has_token {
+            return None;
+        }
+        let words =
+            [&*quoted(&self.program), "hook", Agent::Claude.name(), "--headers", "--url", &quoted(&self.url)];
+        let token = self.token_file.as_deref().map(|file| format!(" --token-file {}", quoted(file)));
+        Some(words.join(" ") + &token.unwrap_or_default())
+    }
+
     fn address(&self, agent: Agent, event: &str, ask_seconds: Option<u64>) -> String {
         let base = self.url.trim_end_matches('/');
         let query = ask_seconds.map_or(String::new(), |seconds| format!("?ask=1&wait_seconds={seconds}"));

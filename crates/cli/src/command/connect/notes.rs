@@ -10,7 +10,7 @@ use recount_world::platform::private_folder;
 use serde::{Deserialize, Serialize};
 
 use super::files::replace;
-use super::json_text::Interiors;
+use super::json_text::{Interiors, TextMember};
 use crate::failure::Failure;
 
 /// Of one settings file.
@@ -23,6 +23,9 @@ pub(super) struct Notes {
     /// Of the text that was written.
     pub(super) written: String,
     pub(super) interiors: Interiors,
+    /// Members that were added for telemetry. Notes of earlier releases have none.
+    #[serde(default)]
+    pub(super) members: Vec<TextMember>,
 }
 
 /// The content of a file, in few characters.

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use recount_client::{Client, ClientError, Listing};
 use serde_json::{Value, json};
 
-use super::SettingsFile;
 use super::format::{asks, server_of};
+use super::telemetry::{Present, endpoint_of};
+use super::{SettingsFile, json_text};
 use crate::command::hook::spool::Spool;
 use crate::command::invocation::{Invocation, block_on};
 use crate::command::recorded::{Agent, state_folder};
@@ -56,6 +57,8 @@ fn show_one(
     let waiting = Spool::waiting(&Spool::place(&state_folder()?, server));
     let answers = answers(server, invocation);
     let path = place.target.path.display().to_string();
+    let settings = json_text::value(place.text()).unwrap_or(Value::Null);
+    let telemetry = (agent == Agent::Claude).then(|| Present::with(&settings).endpoint()).flatten();
     if invocation.json {
         return out.value(&json!({
             "agent": agent.name(),
@@ -66,6 +69,7 @@ fn show_one(
             "server": server,
             "server_answers": answers,
             "waiting": waiting,
+            "telemetry": telemetry,
         }));
     }
     let permissions = if asking { "answered in Recount" } else { "recorded only" };
@@ -73,6 +77,16 @@ fn show_one(
     out.line(&clean::line(&format!("{} is recorded: {hooks} in {path}", agent.name())))?;
     let reach = if answers { "answers" } else { "does not respond" };
     out.line(&clean::line(&format!("server {server} {reach}; permission requests are {permissions}")))?;
+    if agent == Agent::Claude {
+        let words = match telemetry {
+            Some(endpoint) if endpoint == endpoint_of(server) => {
+                format!("tokens and cost are recorded: telemetry is sent to {endpoint}")
+            }
+            Some(endpoint) => format!("tokens and cost are not recorded: telemetry is sent to {endpoint}"),
+            None => "tokens and cost are not recorded; connect claude --telemetry adds them".to_owned(),
+        };
+        out.line(&clean::line(&words))?;
+    }
     if waiting.hooks > 0 || waiting.dropped > 0 {
         out.line(&format!(
             "{} ({}) wait on disk for the server; {} more did not fit and were dropped",
