@@ -22,8 +22,9 @@ use self::files::Target;
 use self::format::{Group, Options, server_of};
 use self::json_text::{Interiors, TextMember};
 use self::notes::{Drawer, Notes, digest};
+use self::status::Reach;
 use self::telemetry::{Present, Telemetry};
-use super::credential::small_file;
+use super::credential::{given_token, small_file};
 use super::invocation::Invocation;
 use super::recorded::{Agent, state_folder};
 use crate::failure::Failure;
@@ -257,6 +258,7 @@ impl Connect {
         let telemetry = self.telemetry.then(|| Telemetry::new(&options.url, options.headers_helper()));
         let place = file_to_change(agent)?;
         let is_off = is_off(&place);
+        let was_recorded = !place.found()?.is_empty();
         let change = place.connect(&groups, telemetry.as_ref(), self.dry_run)?;
         let state = if self.dry_run { "would be recorded" } else { "is recorded" };
         change.show(agent, state, self.dry_run, invocation.json, &mut out)?;
@@ -264,19 +266,38 @@ impl Connect {
             let what = if self.telemetry { "only telemetry" } else { "nothing" };
             note(&format!("{setting} disables all hooks; {what} is recorded until it is changed"));
         }
-        let is_new = !self.dry_run && change.before != change.after;
-        if agent == Agent::Claude && is_new && change.endpoint(agent).is_none() && !is_socket(&options.url) {
+        if self.dry_run || change.before == change.after {
+            return Ok(());
+        }
+        if agent == Agent::Claude && change.endpoint(agent).is_none() && !is_socket(&options.url) {
             note("tokens and cost are not recorded; repeat the command with --telemetry to record them, too");
         }
-        if agent == Agent::Codex && is_new {
+        if agent == Agent::Codex {
             note("Codex runs new hooks only after they are trusted: open /hooks in Codex and trust them");
+        }
+        if !was_recorded {
+            note("sessions that are open now are not recorded");
+        }
+        self.note_server(&options.url, &invocation)
+    }
+
+    /// Notes why the server would not accept hooks, if it would not.
+    fn note_server(&self, url: &str, invocation: &Invocation) -> Result<(), Failure> {
+        let token = given_token(invocation, url, self.token_file.as_deref())?;
+        match (status::reach(url, token.as_deref()), token) {
+            (Reach::Responds, _) => {}
+            (Reach::Silent, _) => note(&format!("no server responds at {url}; start one with recount serve")),
+            (Reach::Unauthorized, Some(_)) => note(&format!("the server at {url} rejects the token")),
+            (Reach::Unauthorized, None) => note(&format!(
+                "the server at {url} requires a token; repeat the command with --token-file FILE"
+            )),
         }
         Ok(())
     }
 
     fn options(&self, invocation: &Invocation) -> Result<Options, Failure> {
         // The address is checked before it is written anywhere.
-        Client::new(&invocation.url, None)?;
+        let url = Client::new(&invocation.url, None)?.base_url().to_owned();
         if invocation.token_is_typed() {
             let why = "--token is not written into settings; use --token-file FILE, or RECOUNT_TOKEN in the \
                        agent's environment";
@@ -290,10 +311,10 @@ impl Connect {
             let why = "--telemetry configures only Claude Code; omit it for other agents";
             return Err(Failure::Usage(why.to_owned()));
         }
-        if self.telemetry && is_socket(&invocation.url) {
+        if self.telemetry && is_socket(&url) {
             let why = "telemetry cannot be sent to a Unix socket; use the server's http address with --url, or omit \
                        --telemetry";
-            return Err(Failure::Usage(format!("{}: {why}", invocation.url)));
+            return Err(Failure::Usage(format!("{url}: {why}")));
         }
         let token_file = self.token_file.as_deref().map(absolute).transpose()?;
         let program = std::env::current_exe()
@@ -303,10 +324,10 @@ impl Connect {
             return Err(Failure::Usage(why));
         }
         Ok(Options {
-            url: invocation.url.clone(),
             program: shell_path(&program)?,
             // Agents send no HTTP to a socket.
-            commands: self.command || token_file.is_some() || is_socket(&invocation.url),
+            commands: self.command || token_file.is_some() || is_socket(&url),
+            url,
             has_token: token_file.is_none()
                 && invocation.token.as_ref().is_some_and(|token| !token.is_empty()),
             token_file,
@@ -331,7 +352,9 @@ fn shell_path(path: &Path) -> Result<String, Failure> {
 
 /// The path of a token's file, from which a token can be read.
 fn absolute(path: &Path) -> Result<String, Failure> {
-    small_file(path)?;
+    if small_file(path)?.is_empty() {
+        return Err(Failure::Usage(format!("{}: the file has no token", path.display())));
+    }
     let absolute =
         std::path::absolute(path).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
     shell_path(&absolute)

@@ -27,11 +27,13 @@ impl Agent {
                 Failure::Usage(format!("{} is not set; set it to your home folder", platform::HOME))
             })
         };
-        match self {
+        let folder = match self {
             Agent::Claude => variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| Ok(home()?.join(".claude"))),
             Agent::Codex => variable("CODEX_HOME").unwrap_or_else(|| Ok(home()?.join(".codex"))),
             Agent::Gemini => Ok(variable("GEMINI_CLI_HOME").unwrap_or_else(home)?.join(".gemini")),
-        }
+        }?;
+        // A copy is found again by its path, from any folder.
+        std::path::absolute(&folder).map_err(|why| Failure::Usage(format!("{}: {why}", folder.display())))
     }
 
     /// Whether the agent reads its settings with comments in them.

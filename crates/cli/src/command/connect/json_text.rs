@@ -41,12 +41,12 @@ pub(super) fn add(text: &str, groups: &[Group]) -> Result<(String, Interiors), S
                 (root, String::new(), Some("hooks"), hooks)
             }
             Some(hooks) if hooks.sort() != Sort::Object => {
-                return Err(format!("\"hooks\" is {}, not an object", named(hooks)));
+                return Err(format!("\"hooks\" is {}", instead_of("an object", hooks)));
             }
             Some(hooks) => match hooks.get(group.event) {
                 None => (hooks, "hooks".to_owned(), Some(group.event), Value::Array(vec![item])),
                 Some(groups) if groups.sort() != Sort::Array => {
-                    return Err(format!("\"hooks.{}\" is {}, not an array", group.event, named(groups)));
+                    return Err(format!("\"hooks.{}\" is {}", group.event, instead_of("an array", groups)));
                 }
                 Some(groups) => (groups, format!("hooks.{}", group.event), None, item),
             },
@@ -95,7 +95,7 @@ pub(super) fn add_texts(
             Some(object) => match root.get(object) {
                 None => (root, "", &**object, serde_json::json!({ name: value })),
                 Some(found) if found.sort() != Sort::Object => {
-                    return Err(format!("\"{object}\" is {}, not an object", named(found)));
+                    return Err(format!("\"{object}\" is {}", instead_of("an object", found)));
                 }
                 Some(found) => (found, &**object, name, value),
             },
@@ -327,12 +327,12 @@ pub(super) fn value(text: &str) -> Option<Value> {
 fn parse<'d>(plain: &'d str, reader: &'d mut Reader) -> Result<Node<'d>, String> {
     let refused = |ReadFault { fault, .. }: ReadFault| {
         let Place { line, column } = Place::of(plain, fault.at);
-        format!("not valid JSON at line {line}, column {column}: {:?}", fault.reason)
+        format!("not valid JSON at line {line}, column {column}: {}", fault.reason)
     };
     let root = reader.read(plain, limits::SETTINGS_DEPTH_MAX).map_err(refused)?.root();
     match root.sort() {
         Sort::Object => Ok(root),
-        _ => Err(format!("the top-level value is {}, not an object", named(root))),
+        _ => Err(format!("the top-level value is {}", instead_of("an object", root))),
     }
 }
 
@@ -342,10 +342,10 @@ fn children(container: Node<'_>) -> Vec<Range<usize>> {
     members.chain(container.items().map(Node::range)).collect()
 }
 
-fn named(node: Node<'_>) -> &'static str {
+fn instead_of(expected: &str, node: Node<'_>) -> String {
     match node.sort() {
-        Sort::Object | Sort::Array => node.sort().with_article(),
-        _ => "neither an object nor an array",
+        Sort::Object | Sort::Array => format!("{}, not {expected}", node.sort().with_article()),
+        _ => "neither an object nor an array".to_owned(),
     }
 }
 
@@ -483,7 +483,7 @@ mod tests {
         for (text, why) in [
             ("{\"a\": }", "line 1, column 7"),
             ("{\n \"a\": 1,\n}", "line 3, column 1"),
-            ("{\"a\":1,\"a\":2}", "DuplicateKey"),
+            ("{\"a\":1,\"a\":2}", "duplicate key"),
             ("[1]", "the top-level value is an array"),
             ("{\"hooks\": []}", "\"hooks\" is an array"),
             ("{\"hooks\": {\"Stop\": 1}}", "\"hooks.Stop\" is neither"),

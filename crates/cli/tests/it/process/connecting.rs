@@ -1,5 +1,7 @@
 //! `recount connect`: real settings files in homes of their own, changed and restored.
 
+mod telemetry;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -9,10 +11,13 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::server::{CommandOutput, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// An address at which nothing listens.
 const URL: &str = "http://127.0.0.1:9";
+
+/// Of Claude Code.
+const SETTINGS: &str = ".claude/settings.json";
 
 /// A home folder with an agent's settings.
 struct Home {
@@ -250,6 +255,7 @@ fn no_token_is_written_into_settings() {
     let text = home.read(".claude/settings.json");
     assert!(text.contains(&format!("--token-file {file}")) && !text.contains(secret), "{text}");
     home.connect(&["codex", "--token-file", "/missing/token"]).bad(2, "/missing/token");
+    home.connect(&["codex", "--token-file", "/dev/null"]).bad(2, "/dev/null: the file has no token");
     home.connect(&["gemini", "--ask"]).bad(2, "no hook that answers permission requests");
     CommandOutput::of(
         recount().args(["connect", "codex", "--url", "nonsense"]).env("HOME", home.folder.path()),
@@ -267,6 +273,81 @@ fn the_agents_own_variables_name_the_folder() {
         let (home, elsewhere) = (Home::new(), Home::new());
         CommandOutput::of(home.command(&[agent]).env(variable, elsewhere.folder.path())).good();
         assert!(elsewhere.path(path).exists() && home.files().is_empty(), "{agent}");
+    }
+}
+
+#[test]
+fn folders_of_one_relative_name_have_copies_of_their_own() {
+    let home = Home::new();
+    let run = |folder: &str, arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        CommandOutput::of(command.current_dir(home.path(folder)).env("CLAUDE_CONFIG_DIR", "settings")).good()
+    };
+    let contents = [("one", "{\"a\": 1}"), ("two", "{\"a\": 1 }")];
+    for (folder, content) in contents {
+        home.write(&format!("{folder}/settings/settings.json"), content);
+        run(folder, &["claude"]);
+    }
+    for (folder, content) in contents {
+        run(folder, &["claude", "--remove"]);
+        assert_eq!(home.read(&format!("{folder}/settings/settings.json")), content);
+    }
+}
+
+#[test]
+fn a_slash_after_the_address_makes_no_other_server() {
+    let home = Home::new();
+    home.connect(&["claude", "--url", "http://127.0.0.1:9/"]).good();
+    let status = home.connect(&["claude", "--status", "--json"]).good();
+    assert_eq!(status.lines().count(), 1, "{status}");
+    assert_eq!(json_of(&status)["server"], URL);
+    assert!(home.connect(&["claude"]).good().contains("nothing to change"));
+}
+
+#[test]
+fn connect_notes_what_keeps_the_agent_from_being_recorded() {
+    let home = Home::with(SETTINGS, "{\"disableAllHooks\": true}");
+    let new = home.connect(&["claude"]);
+    for words in [
+        "disableAllHooks disables all hooks; nothing is recorded until it is changed\n",
+        "sessions that are open now are not recorded\n",
+        &format!("no server responds at {URL}; start one with recount serve\n"),
+    ] {
+        assert!(new.words.contains(words), "{new:?}");
+    }
+    let changed = home.connect(&["claude", "--command", "--telemetry"]);
+    assert!(changed.words.contains("disables all hooks; only telemetry is recorded until"), "{changed:?}");
+    assert!(!changed.words.contains("open now"), "{changed:?}");
+    let same = home.connect(&["claude", "--command", "--telemetry"]);
+    assert!(!same.words.contains("no server responds"), "{same:?}");
+    assert!(home.connect(&["claude", "--status"]).good().contains("disableAllHooks disables all hooks\n"));
+    let status = json_of(&home.connect(&["claude", "--status", "--json"]).good());
+    assert_eq!(status["disabled_by"], "disableAllHooks");
+}
+
+#[test]
+fn connect_notes_a_server_that_rejects_the_token() {
+    let data = tempfile::tempdir().unwrap();
+    let add = ["token", "add", "agents", "--scope", "ingest", "--data"];
+    let token = CommandOutput::of(recount().args(add).arg(data.path())).good();
+    let mut serve = recount();
+    serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"]);
+    let server = Server::of(serve.arg(data.path())).listening();
+    let home = Home::with("token", &token);
+    home.write("other", "rct_other");
+    for (file, words) in [
+        (None, "requires a token; repeat the command with --token-file FILE"),
+        (Some("other"), "rejects the token"),
+        // It may not read, but it may record.
+        (Some("token"), ""),
+    ] {
+        let mut command = home.command(&["claude", "--url", &server.url()]);
+        command.args(file.iter().flat_map(|file| ["--token-file".into(), home.path(file)]));
+        let answer = CommandOutput::of(&mut command);
+        let about = answer.words.lines().find(|line| line.contains("server")).unwrap_or_default();
+        assert_eq!(answer.status, 0, "{answer:?}");
+        assert_eq!(about.is_empty(), words.is_empty(), "{answer:?}");
+        assert!(about.ends_with(words), "{answer:?}");
     }
 }
 
@@ -289,6 +370,12 @@ fn what_cannot_be_read_is_refused() {
     refused(&Home::with(claude, "{} // comment"), "claude", "it has comments");
     refused(&Home::with(claude, "{\"hooks\": [1]}"), "claude", "\"hooks\" is an array, not an object");
     refused(&Home::with(claude, "[]"), "claude", "the top-level value is an array");
+    refused(
+        &Home::with(claude, "{\"hooks\": null}"),
+        "claude",
+        "\"hooks\" is neither an object nor an array;",
+    );
+    refused(&Home::with(claude, "{\"a\": 1, \"a\": 2}"), "claude", ": duplicate key in an object;");
     refused(&Home::with(".codex/config.toml", "# mine\na = \n"), "codex", "not valid TOML at line 2");
     refused(&Home::with(".codex/config.toml", "hooks = { Stop = [] }\n"), "codex", "cannot add to hooks.");
 
@@ -310,6 +397,18 @@ fn a_symbolic_link_is_refused_and_named() {
     refused(&home, "claude", &format!("it is a symbolic link to {}", to.display()));
     fs::remove_file(&to).unwrap();
     refused(&home, "claude", "it is a symbolic link to");
+
+    // Of a folder, only one to a folder is followed.
+    let home = Home::new();
+    symlink(home.path("missing"), home.path(".claude")).unwrap();
+    refused(
+        &home,
+        "claude",
+        &format!("it is a symbolic link to {}, which is missing", home.path("missing").display()),
+    );
+    fs::create_dir(home.path("missing")).unwrap();
+    home.connect(&["claude"]).good();
+    assert!(home.path("missing/settings.json").exists());
 }
 
 fn is_root() -> bool {
@@ -349,258 +448,4 @@ fn a_folder_that_is_not_writable_is_refused() {
     assert!(answer.words.contains("the folder is not writable"), "{answer:?}");
     assert_eq!(home.read(".claude/settings.json"), "{}\n");
     assert!(!home.path(".local").exists());
-}
-
-const SETTINGS: &str = ".claude/settings.json";
-
-/// What `--telemetry` adds to an `env` without variables.
-fn variables() -> Value {
-    json!({
-        "CLAUDE_CODE_ENABLE_TELEMETRY": "1",
-        "OTEL_LOGS_EXPORTER": "otlp",
-        "OTEL_METRICS_EXPORTER": "none",
-        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
-        "OTEL_EXPORTER_OTLP_ENDPOINT": format!("{URL}/otlp"),
-        "OTEL_LOGS_EXPORT_INTERVAL": "1000",
-    })
-}
-
-/// [`variables`] with other values.
-fn variables_with(others: &[(&str, &str)]) -> Value {
-    let mut variables = variables();
-    for (name, value) in others {
-        variables[*name] = json!(value);
-    }
-    variables
-}
-
-#[test]
-fn settings_with_telemetry_come_back_to_the_byte() {
-    for content in [
-        "{}",
-        "{ \"env\": { } }",
-        "{\r\n\t\"env\": {\"A\": \"b\"},\r\n\t\"model\": \"opus\"\r\n}\r\n",
-        "{\n  \"env\": {\n    \"OTEL_LOGS_EXPORTER\": \"otlp\"\n  },\n  \"hooks\": {\"Stop\": []}\n}\n",
-    ] {
-        round_with("claude", &["--telemetry"], SETTINGS, content);
-        round_with("claude", &["--telemetry", "--command", "--ask"], SETTINGS, content);
-    }
-}
-
-#[test]
-fn telemetry_is_on_request_and_replaced_like_hooks() {
-    let home = Home::new();
-    let hint = "tokens and cost are not recorded; repeat the command with --telemetry";
-    let plain = home.connect(&["claude"]);
-    assert!(plain.words.contains(hint), "{plain:?}");
-    assert_eq!(json_of(&home.read(SETTINGS))["env"], Value::Null);
-    let status = home.connect(&["claude", "--status"]).good();
-    assert!(
-        status.contains("tokens and cost are not recorded; connect claude --telemetry adds them"),
-        "{status}"
-    );
-    assert_eq!(json_of(&home.connect(&["claude", "--status", "--json"]).good())["telemetry"], Value::Null);
-
-    let done = home.connect(&["claude", "--telemetry"]);
-    assert!(!done.words.contains("not recorded"), "{done:?}");
-    let settings = json_of(&home.read(SETTINGS));
-    assert_eq!((&settings["env"], &settings["otelHeadersHelper"]), (&variables(), &Value::Null));
-    let status = home.connect(&["claude", "--status"]).good();
-    let words = format!("tokens and cost are recorded: telemetry is sent to {URL}/otlp\n");
-    assert!(status.contains(&words), "{status}");
-    let status = json_of(&home.connect(&["claude", "--status", "--json"]).good());
-    assert_eq!(status["telemetry"], format!("{URL}/otlp"));
-
-    // The address of another server replaces ours, and no option removes it.
-    let other = "http://127.0.0.1:10";
-    home.connect(&["claude", "--telemetry", "--url", other]).good();
-    let endpoint = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:10/otlp")];
-    assert_eq!(json_of(&home.read(SETTINGS))["env"], variables_with(&endpoint));
-    home.connect(&["claude"]).good();
-    assert_eq!(json_of(&home.read(SETTINGS))["env"], Value::Null);
-    home.connect(&["claude", "--telemetry"]).good();
-    home.connect(&["claude", "--remove"]).good();
-    assert!(home.files().is_empty());
-}
-
-#[test]
-fn values_of_the_user_stay_before_and_after() {
-    let env = |variables: &[(&str, &str)]| json!({"env": variables_with(variables)}).to_string();
-    let endpoint = format!("{URL}/otlp/");
-    // In the settings, in the environment, and the variables after connect.
-    for (before, environment, after) in [
-        (
-            json!({}),
-            vec![("OTEL_LOGS_EXPORT_INTERVAL", "5000")],
-            env(&[("OTEL_LOGS_EXPORT_INTERVAL", "5000")]),
-        ),
-        (json!({}), vec![("OTEL_EXPORTER_OTLP_PROTOCOL", "")], env(&[])),
-        (
-            json!({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}),
-            vec![("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
-            env(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")]),
-        ),
-        (
-            json!({"CLAUDE_CODE_ENABLE_TELEMETRY": "true", "OTEL_LOGS_EXPORTER": "console, otlp", "A": "b"}),
-            vec![("OTEL_METRICS_EXPORTER", "prometheus")],
-            env(&[
-                ("CLAUDE_CODE_ENABLE_TELEMETRY", "true"),
-                ("OTEL_LOGS_EXPORTER", "console, otlp"),
-                ("OTEL_METRICS_EXPORTER", "prometheus"),
-                ("A", "b"),
-            ]),
-        ),
-        (
-            json!({"OTEL_EXPORTER_OTLP_ENDPOINT": &endpoint}),
-            vec![],
-            env(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]),
-        ),
-    ] {
-        let content = json!({"env": before}).to_string();
-        let home = Home::with(SETTINGS, &content);
-        let mut command = home.command(&["claude", "--telemetry"]);
-        CommandOutput::of(command.envs(environment)).good();
-        assert_eq!(json_of(&home.read(SETTINGS))["env"], json_of(&after)["env"], "{content}");
-        // Something else changes, so the copy is not what is restored.
-        let changed = home.read(SETTINGS).replacen('{', "{\"new\": 1, ", 1);
-        home.write(SETTINGS, &changed);
-        home.connect(&["claude", "--remove"]).good();
-        assert_eq!(json_of(&home.read(SETTINGS)), json!({"new": 1, "env": before}));
-    }
-}
-
-#[test]
-fn telemetry_that_goes_elsewhere_is_named_and_nothing_changes() {
-    let elsewhere = "https://otel.example:4318";
-    let ours = format!("{URL}/otlp");
-    let all = |name: &str, value: &str| json!({"env": variables_with(&[(name, value)])});
-    let one = |name: &str, value: &str| json!({"env": {name: value}});
-    let none = || json!({});
-    let goes = format!("forward it to {ours} as well");
-    for (settings, environment, why) in [
-        (
-            one("OTEL_EXPORTER_OTLP_ENDPOINT", elsewhere),
-            ("", ""),
-            &*format!("is \"{elsewhere}\" in env: telemetry"),
-        ),
-        (one("OTEL_EXPORTER_OTLP_ENDPOINT", ""), ("", ""), "is \"\" in env: "),
-        (all("OTEL_EXPORTER_OTLP_ENDPOINT", elsewhere), ("", ""), &*goes),
-        (all("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", elsewhere), ("", ""), &*goes),
-        (none(), ("OTEL_EXPORTER_OTLP_ENDPOINT", elsewhere), "in the environment of this command: telemetry"),
-        (json!({"env": variables()}), ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", elsewhere), &*goes),
-        (one("CLAUDE_CODE_ENABLE_TELEMETRY", "0"), ("", ""), "is \"0\" in env: telemetry is turned off"),
-        (
-            json!({"env": {"CLAUDE_CODE_ENABLE_TELEMETRY": 0}}),
-            ("", ""),
-            "is \"0\" in env: telemetry is turned off",
-        ),
-        (one("OTEL_LOGS_EXPORTER", "console"), ("", ""), "is \"console\" in env: log events"),
-        (one("OTEL_METRICS_EXPORTER", "otlp"), ("", ""), "the server does not accept them"),
-        (one("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("", ""), "only http/json and http/protobuf"),
-        (none(), ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc"), "only http/json and http/protobuf"),
-        (
-            one("OTEL_EXPORTER_OTLP_HEADERS", "a=a-secret"),
-            ("", ""),
-            "OTEL_EXPORTER_OTLP_HEADERS is set in env: ",
-        ),
-        (
-            none(),
-            ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "a=a-secret"),
-            &*format!("it would be sent to {ours}, too"),
-        ),
-        (json!({"otelHeadersHelper": "print a-secret"}), ("", ""), "otelHeadersHelper is set: its headers"),
-        (json!({"env": []}), ("", ""), "\"env\" is an array, not an object"),
-    ] {
-        let content = settings.to_string();
-        let home = Home::with(SETTINGS, &content);
-        for arguments in [&["claude", "--telemetry"][..], &["claude", "--telemetry", "--dry-run"]] {
-            let mut command = home.command(arguments);
-            if !environment.0.is_empty() {
-                command.env(environment.0, environment.1);
-            }
-            let answer = CommandOutput::of(&mut command);
-            assert_eq!(answer.status, 1, "{content} {environment:?}: {answer:?}");
-            assert!(answer.words.contains(why), "{content} {environment:?}: {answer:?}");
-            assert!(answer.words.contains("nothing was changed"), "{answer:?}");
-            assert!(!answer.words.contains("a-secret"), "{answer:?}");
-        }
-        assert_eq!(home.files(), [(home.path(SETTINGS), content.clone().into_bytes())]);
-        // Without the option, only hooks are added.
-        if settings["env"].is_object() {
-            home.connect(&["claude"]).good();
-            assert_eq!(json_of(&home.read(SETTINGS))["env"], settings["env"]);
-        }
-    }
-}
-
-#[test]
-fn telemetry_that_was_set_up_by_hand_stays() {
-    let mut by_hand = variables();
-    by_hand["OTEL_EXPORTER_OTLP_HEADERS"] = json!("Authorization=Bearer a-secret");
-    let home = Home::with(SETTINGS, &json!({"env": by_hand}).to_string());
-    home.connect(&["claude", "--telemetry"]).good();
-    assert_eq!(json_of(&home.read(SETTINGS))["env"], by_hand);
-    let removed = home.connect(&["claude", "--remove"]);
-    let words = format!("still sends its telemetry to {URL}/otlp; connect did not write the variables");
-    assert!(removed.words.contains(&words), "{removed:?}");
-    assert_eq!(json_of(&home.read(SETTINGS)), json!({"env": by_hand}));
-}
-
-#[test]
-fn what_a_person_changed_of_the_telemetry_stays() {
-    let home = Home::with(SETTINGS, "{\n  \"model\": \"opus\"\n}\n");
-    home.connect(&["claude", "--telemetry"]).good();
-    let after = home.read(SETTINGS);
-    home.write(SETTINGS, &after.replacen("\"1000\"", "\"2000\"", 1));
-    home.connect(&["claude", "--remove"]).good();
-    let left =
-        "{\n  \"model\": \"opus\",\n  \"env\": {\n    \"OTEL_LOGS_EXPORT_INTERVAL\": \"2000\"\n  }\n}\n";
-    assert_eq!(home.read(SETTINGS), left);
-}
-
-#[test]
-fn the_token_for_telemetry_comes_from_a_command() {
-    let home = Home::with("token of mine", "rct_a-secret-of-a-test\n");
-    let file = home.path("token of mine").display().to_string();
-    let with_file = home.command(&["claude", "--telemetry", "--token-file", &file]);
-    let mut with_variable = home.command(&["claude", "--telemetry"]);
-    with_variable.env("RECOUNT_TOKEN", "rct_a-secret-of-a-test");
-    for (mut command, has_file) in [(with_file, true), (with_variable, false)] {
-        CommandOutput::of(&mut command).good();
-        let text = home.read(SETTINGS);
-        assert!(!text.contains("a-secret"), "{text}");
-        let helper = json_of(&text)["otelHeadersHelper"].as_str().unwrap().to_owned();
-        assert_eq!(helper.contains("--token-file '"), has_file, "{helper}");
-        let run = |token: &str| {
-            CommandOutput::of(Command::new("sh").args(["-c", &helper]).env("RECOUNT_TOKEN", token))
-        };
-        let printed = run(if has_file { "" } else { "rct_a-secret-of-a-test" }).good();
-        assert_eq!(json_of(&printed), json!({"Authorization": "Bearer rct_a-secret-of-a-test"}));
-        if !has_file {
-            run("").bad(2, "no token: set RECOUNT_TOKEN, or use --token-file FILE");
-        }
-    }
-    home.connect(&["claude", "--remove"]).good();
-    let theirs = json!({"otelHeadersHelper": "theirs"}).to_string();
-    home.write(SETTINGS, &theirs);
-    let answer = home.connect(&["claude", "--telemetry", "--token-file", &file]);
-    assert!(answer.words.contains("otelHeadersHelper runs another command"), "{answer:?}");
-    assert_eq!((answer.status, home.read(SETTINGS)), (1, theirs));
-}
-
-#[test]
-fn telemetry_needs_claude_and_an_address_of_http() {
-    let home = Home::new();
-    for (arguments, why) in [
-        (vec!["codex", "--telemetry"], "--telemetry configures only Claude Code"),
-        (vec!["gemini", "--telemetry"], "--telemetry configures only Claude Code"),
-        (vec!["claude", "--telemetry", "--remove"], "cannot be used with"),
-        (vec!["claude", "--telemetry", "--status"], "cannot be used with"),
-        (vec!["claude", "--telemetry", "--url", "unix:/run/recount.sock"], "cannot be sent to a Unix socket"),
-    ] {
-        home.connect(&arguments).bad(2, why);
-    }
-    assert!(home.files().is_empty());
-    let answer = home.connect(&["claude", "--url", "unix:/run/recount.sock"]);
-    assert!(!answer.words.contains("--telemetry"), "{answer:?}");
 }
