@@ -87,3 +87,17 @@ impl Drawer {
         Failure::Own(format!("cannot {what} {}: {why}", self.folder.display()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_of_earlier_releases_are_read() {
+        let earlier =
+            r#"{"path":"/s.json","existed":true,"made_folder":false,"written":"x","interiors":{"":" "}}"#;
+        let notes: Notes = serde_json::from_str(earlier).unwrap();
+        assert!(notes.existed && notes.members.is_empty());
+        assert_eq!(notes.interiors[""], " ");
+    }
+}
