@@ -125,7 +125,8 @@ impl Telemetry {
             conflicts.extend(conflict);
         }
         // Headers for this server may be there; others must not reach it.
-        let are_for_us = present.endpoint().is_some_and(|endpoint| endpoint == self.endpoint);
+        let are_for_us =
+            present.value(ENDPOINT).is_some_and(|value| self.conflict(ENDPOINT, &value).is_none());
         let foreign = format!("it would be sent to {}, too", self.endpoint);
         for name in HEADERS.into_iter().filter(|_| !are_for_us) {
             conflicts.extend(present.find(name).map(|found| found.describe(name, &foreign)));

@@ -188,6 +188,16 @@ fn telemetry_that_goes_elsewhere_is_named_and_nothing_changes() {
 }
 
 #[test]
+fn headers_for_the_server_stay_where_they_are() {
+    let home = Home::new();
+    let endpoint = format!("{URL}/otlp");
+    let mut command = home.command(&["claude", "--telemetry"]);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint);
+    CommandOutput::of(command.env("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer a-secret")).good();
+    assert_eq!(json_of(&home.read(SETTINGS))["env"], variables());
+}
+
+#[test]
 fn telemetry_that_was_set_up_by_hand_stays() {
     let mut by_hand = variables();
     by_hand["OTEL_EXPORTER_OTLP_HEADERS"] = json!("Authorization=Bearer a-secret");
