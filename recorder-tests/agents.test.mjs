@@ -1,12 +1,12 @@
 // Agents of other vendors are recorded: by their own hooks, and as ACP agents. The model is scripted; everything else is real.
 
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { atEnd } from '../web-tests/ending.mjs';
-import { BINARY, startServer } from '../web-tests/server.mjs';
+import { BINARY, startClosedServer, startServer } from '../web-tests/server.mjs';
 import { ACP_AGENTS, HOOK_AGENTS, TRANSCRIPTS, agentHome, projectFolder, run, startRecorded } from './agents.mjs';
 import { approveAll } from './approver.mjs';
 import { promptOnce } from './editor.mjs';
@@ -16,8 +16,8 @@ const TEST = { timeout: 240_000 };
 const PROMPT = 'Print a number and improve the notes.';
 
 /// A server, a model and a home. `shellFields` are further values for the call of the shell.
-async function scene(t, shellFields = {}) {
-  const server = await startServer(t);
+async function scene(t, shellFields = {}, start = startServer) {
+  const server = await start(t);
   const model = await startModel(join(projectFolder(server), NOTES), shellFields);
   atEnd(t, async () => model.close());
   return { server, model, home: await agentHome(server, model) };
@@ -93,17 +93,11 @@ for (const agent of Object.keys(HOOK_AGENTS)) {
 for (const protocol of ['http/json', 'http/protobuf']) {
   test(`the telemetry of Claude Code adds its tokens to the run of its hooks, by ${protocol}`, TEST, async (t) => {
     const { server, model, home } = await scene(t);
-    await run(home, [BINARY, 'connect', 'claude']);
-    const telemetry = {
-      CLAUDE_CODE_ENABLE_TELEMETRY: '1',
-      OTEL_LOGS_EXPORTER: 'otlp',
-      OTEL_METRICS_EXPORTER: 'none',
-      OTEL_EXPORTER_OTLP_PROTOCOL: protocol,
-      OTEL_EXPORTER_OTLP_ENDPOINT: `${server.origin}/otlp`,
-    };
-    const reporting = { ...home, env: { ...home.env, ...telemetry } };
-    await run(reporting, HOOK_AGENTS.claude(PROMPT));
-    await run(reporting, HOOK_AGENTS.claude(PROMPT));
+    // connect takes them over, as a user has set them. The default interval is longer than the prompt.
+    const variables = { OTEL_EXPORTER_OTLP_PROTOCOL: protocol, OTEL_LOGS_EXPORT_INTERVAL: '5000' };
+    await run({ ...home, env: { ...home.env, ...variables } }, [BINARY, 'connect', 'claude', '--telemetry']);
+    await run(home, HOOK_AGENTS.claude(PROMPT));
+    await run(home, HOOK_AGENTS.claude(PROMPT));
     // The first prompt ended before its tokens were known to come.
     const [first, late, second, ...more] = await recorded(server);
     assert.equal(more.length, 0);
@@ -118,6 +112,38 @@ for (const protocol of ['http/json', 'http/protobuf']) {
       assert.deepEqual([run.input_tokens, run.output_tokens], [100 * model.turns.size, 20 * model.turns.size]);
       assert.ok(run.cost_micros_usd > 0);
     }
+  });
+}
+
+/// The tokens of all runs of the server, which has no others than those of Claude Code's telemetry.
+async function tokensOf(server) {
+  const runs = await recorded(server);
+  return runs.reduce((sum, { run }) => sum + (run.input_tokens ?? 0), 0);
+}
+
+for (const [kind, options, variables] of [
+  ['a file', (file) => ['--token-file', file], () => ({})],
+  ['a variable', () => [], (token) => ({ RECOUNT_TOKEN: token })],
+]) {
+  test(`the telemetry of Claude Code has the token from ${kind}, and ends with --remove`, TEST, async (t) => {
+    const { server, model, home } = await scene(t, {}, startClosedServer);
+    const file = join(home.home, 'token of ours');
+    await writeFile(file, `${server.token}\n`, { mode: 0o600 });
+    const agent = { ...home, env: { ...home.env, ...variables(server.token) } };
+    const settings = join(home.home, '.claude/settings.json');
+    const before = await readFile(settings, 'utf8');
+    await run(agent, [BINARY, 'connect', 'claude', '--telemetry', ...options(file)]);
+    assert.ok(!(await readFile(settings, 'utf8')).includes(server.token));
+    const status = JSON.parse(await run(agent, [BINARY, 'connect', 'claude', '--status', '--json']));
+    assert.equal(status.telemetry, `${server.origin}/otlp`);
+    await run(agent, HOOK_AGENTS.claude(PROMPT));
+    const tokens = 100 * model.turns.size;
+    assert.equal(await tokensOf(server), tokens);
+
+    await run(agent, [BINARY, 'connect', 'claude', '--remove']);
+    assert.equal(await readFile(settings, 'utf8'), before);
+    await run(agent, HOOK_AGENTS.claude(PROMPT));
+    assert.equal(await tokensOf(server), tokens);
   });
 }
 

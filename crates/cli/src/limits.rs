@@ -389,7 +389,7 @@ pub(crate) const HOOK_SPOOL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) const HOOK_DROPPED_SESSIONS_MAX: usize = 64;
 
 /// How long all of `recount hook` may take for a hook that is only recorded, less than agents allow; then the hook waits
-/// on disk, and the agent works on.
+/// on disk, and the agent works on. `recount connect` waits as long for the server, and then reports that it is silent.
 pub(crate) const HOOK_RECORD_WAIT: Duration = Duration::from_millis(2500);
 
 /// The least time that one call of it has, however late it is.

@@ -1,7 +1,7 @@
 //! `recount connect AGENT`: record an agent by adding hooks to its own settings, and take exactly these out again.
 //!
-//! What the hooks are is in `format`, how they get into a text in `json_text` and `toml_text`, what may be written in
-//! `files`. Look at [`Connect`].
+//! What the hooks are is in `format`, the variables of telemetry in `telemetry`, how they get into a text in `json_text`
+//! and `toml_text`, what may be written in `files`. Look at [`Connect`].
 
 mod difference;
 mod files;
@@ -9,6 +9,7 @@ mod format;
 mod json_text;
 mod notes;
 mod status;
+mod telemetry;
 mod toml_text;
 
 use std::path::{Path, PathBuf};
@@ -18,10 +19,12 @@ use recount_client::{Client, is_socket};
 use serde_json::{Value, json};
 
 use self::files::Target;
-use self::format::{Group, Options};
-use self::json_text::Interiors;
+use self::format::{Group, Options, server_of};
+use self::json_text::{Interiors, TextMember};
 use self::notes::{Drawer, Notes, digest};
-use super::credential::small_file;
+use self::status::Reach;
+use self::telemetry::{Present, Telemetry};
+use super::credential::{given_token, small_file};
 use super::invocation::Invocation;
 use super::recorded::{Agent, state_folder};
 use crate::failure::Failure;
@@ -34,11 +37,11 @@ use crate::render::clean;
 pub(super) struct Connect {
     /// Agent to record
     agent: Agent,
-    /// Remove the hooks
-    #[arg(long, conflicts_with_all = ["ask", "command", "token_file"])]
+    /// Remove the hooks, and the settings that --telemetry added
+    #[arg(long, conflicts_with_all = ["ask", "command", "telemetry", "token_file"])]
     remove: bool,
     /// Show whether the agent is recorded, and which hooks are still to be sent
-    #[arg(long, conflicts_with_all = ["remove", "dry_run", "ask", "command", "token_file"])]
+    #[arg(long, conflicts_with_all = ["remove", "dry_run", "ask", "command", "telemetry", "token_file"])]
     status: bool,
     /// Show the change without making it
     #[arg(long)]
@@ -54,6 +57,9 @@ pub(super) struct Connect {
     /// Code send HTTP requests
     #[arg(long)]
     command: bool,
+    /// Record tokens and cost, too: let Claude Code send its telemetry to the server
+    #[arg(long)]
+    telemetry: bool,
     /// File with the token for the server; the hooks then run recount hook
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -124,14 +130,23 @@ impl SettingsFile {
             }
             Syntax::Toml => toml_text::remove(self.text(), &self.is_ours()),
         };
-        removed.map_err(|why| self.refused(&why))
+        let removed = removed.map_err(|why| self.refused(&why))?;
+        let Some(notes) = notes.filter(|notes| !notes.members.is_empty()) else { return Ok(removed) };
+        let text = removed.as_deref().unwrap_or(self.text());
+        let without = json_text::remove_texts(text, &notes.members, &notes.interiors);
+        Ok(without.map_err(|why| self.refused(&why))?.or(removed))
     }
 
     fn is_as_written(&self, notes: &Notes) -> bool {
         self.target.text.as_deref().is_some_and(|text| digest(text) == notes.written)
     }
 
-    fn with(&self, base: &str, groups: &[Group]) -> Result<(String, Interiors), Failure> {
+    fn with(
+        &self,
+        base: &str,
+        groups: &[Group],
+        telemetry: Option<&Telemetry>,
+    ) -> Result<(String, Interiors, Vec<TextMember>), Failure> {
         let added = match self.syntax {
             Syntax::Json if json_text::has_comments(base) && !self.agent.allows_comments() => {
                 Err("not valid JSON: it has comments".to_owned())
@@ -139,14 +154,24 @@ impl SettingsFile {
             Syntax::Json => json_text::add(base, groups),
             Syntax::Toml => toml_text::add(base, groups).map(|text| (text, Interiors::new())),
         };
-        added.map_err(|why| self.refused(&why))
+        let (text, mut interiors) = added.map_err(|why| self.refused(&why))?;
+        let Some(telemetry) = telemetry else { return Ok((text, interiors, Vec::new())) };
+        let settings = json_text::value(base).unwrap_or(Value::Null);
+        let members = telemetry.members(Present::with(&settings)).map_err(|why| self.refused(&why))?;
+        let text = json_text::add_texts(text, &members, &mut interiors).map_err(|why| self.refused(&why))?;
+        Ok((text, interiors, members))
     }
 
-    fn connect(self, groups: &[Group], dry_run: bool) -> Result<Change, Failure> {
+    fn connect(
+        self,
+        groups: &[Group],
+        telemetry: Option<&Telemetry>,
+        dry_run: bool,
+    ) -> Result<Change, Failure> {
         self.target.check_folder()?;
         let notes = self.drawer.read();
         let base = self.without(notes.as_ref())?.unwrap_or_else(|| self.text().to_owned());
-        let (after, interiors) = self.with(&base, groups)?;
+        let (after, interiors, members) = self.with(&base, groups, telemetry)?;
         let existed =
             notes.as_ref().map_or(self.target.text.is_some(), |notes| notes.existed || !base.is_empty());
         let backup = existed.then(|| self.drawer.backup().to_owned());
@@ -155,7 +180,7 @@ impl SettingsFile {
             let made_folder = notes.is_some_and(|notes| notes.made_folder)
                 || self.target.path.parent().is_some_and(|folder| !folder.exists());
             let path = self.target.path.clone();
-            let notes = Notes { path, existed, made_folder, written: digest(&after), interiors };
+            let notes = Notes { path, existed, made_folder, written: digest(&after), interiors, members };
             self.drawer.keep(&notes, &base)?;
             self.target.write(&after)?;
         }
@@ -210,35 +235,69 @@ impl Connect {
         let mut out = Output::new();
         if self.remove {
             let mut changes = Vec::new();
+            let mut servers = Vec::new();
             for place in settings_files(agent)? {
+                servers.extend(place.found()?.iter().filter_map(|(_, handler)| server_of(handler)));
                 changes.push(place.disconnect(self.dry_run)?);
             }
             let changed = changes.iter().find(|change| change.before != change.after);
             let state = if self.dry_run { "would no longer be recorded" } else { "is no longer recorded" };
-            return match changed.or(changes.first()) {
-                Some(change) => change.show(agent, state, self.dry_run, invocation.json, &mut out),
-                None => Ok(()),
-            };
+            let Some(change) = changed.or(changes.first()) else { return Ok(()) };
+            change.show(agent, state, self.dry_run, invocation.json, &mut out)?;
+            if let Some(endpoint) = change.endpoint(agent)
+                && servers.iter().any(|server| telemetry::endpoint_of(server) == endpoint)
+            {
+                note(&format!(
+                    "Claude Code still sends its telemetry to {endpoint}; connect did not write the variables for that"
+                ));
+            }
+            return Ok(());
         }
         let options = self.options(&invocation)?;
         let groups = format::groups(agent, &options);
+        let telemetry = self.telemetry.then(|| Telemetry::new(&options.url, options.headers_helper()));
         let place = file_to_change(agent)?;
         let is_off = is_off(&place);
-        let change = place.connect(&groups, self.dry_run)?;
+        let was_recorded = !place.found()?.is_empty();
+        let change = place.connect(&groups, telemetry.as_ref(), self.dry_run)?;
         let state = if self.dry_run { "would be recorded" } else { "is recorded" };
         change.show(agent, state, self.dry_run, invocation.json, &mut out)?;
         if let Some(setting) = is_off {
-            note(&format!("{setting} disables all hooks; nothing is recorded until it is changed"));
+            let what = if self.telemetry { "only telemetry" } else { "nothing" };
+            note(&format!("{setting} disables all hooks; {what} is recorded until it is changed"));
         }
-        if agent == Agent::Codex && !self.dry_run && change.before != change.after {
+        if self.dry_run || change.before == change.after {
+            return Ok(());
+        }
+        if agent == Agent::Claude && change.endpoint(agent).is_none() && !is_socket(&options.url) {
+            note("tokens and cost are not recorded; repeat the command with --telemetry to record them, too");
+        }
+        if agent == Agent::Codex {
             note("Codex runs new hooks only after they are trusted: open /hooks in Codex and trust them");
+        }
+        if !was_recorded {
+            note("sessions that are open now are not recorded");
+        }
+        self.note_server(&options.url, &invocation)
+    }
+
+    /// Notes why the server would not accept hooks, if it would not.
+    fn note_server(&self, url: &str, invocation: &Invocation) -> Result<(), Failure> {
+        let token = given_token(invocation, url, self.token_file.as_deref())?;
+        match (status::reach(url, token.as_deref()), token) {
+            (Reach::Responds, _) => {}
+            (Reach::Silent, _) => note(&format!("no server responds at {url}; start one with recount serve")),
+            (Reach::Unauthorized, Some(_)) => note(&format!("the server at {url} rejects the token")),
+            (Reach::Unauthorized, None) => note(&format!(
+                "the server at {url} requires a token; repeat the command with --token-file FILE"
+            )),
         }
         Ok(())
     }
 
     fn options(&self, invocation: &Invocation) -> Result<Options, Failure> {
         // The address is checked before it is written anywhere.
-        Client::new(&invocation.url, None)?;
+        let url = Client::new(&invocation.url, None)?.base_url().to_owned();
         if invocation.token_is_typed() {
             let why = "--token is not written into settings; use --token-file FILE, or RECOUNT_TOKEN in the \
                        agent's environment";
@@ -248,6 +307,15 @@ impl Connect {
             let why = "Gemini CLI has no hook that answers permission requests; omit --ask";
             return Err(Failure::Usage(why.to_owned()));
         }
+        if self.telemetry && self.agent != Agent::Claude {
+            let why = "--telemetry configures only Claude Code; omit it for other agents";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        if self.telemetry && is_socket(&url) {
+            let why = "telemetry cannot be sent to a Unix socket; use the server's http address with --url, or omit \
+                       --telemetry";
+            return Err(Failure::Usage(format!("{url}: {why}")));
+        }
         let token_file = self.token_file.as_deref().map(absolute).transpose()?;
         let program = std::env::current_exe()
             .map_err(|why| Failure::Own(format!("cannot find the path of this program: {why}")))?;
@@ -256,10 +324,10 @@ impl Connect {
             return Err(Failure::Usage(why));
         }
         Ok(Options {
-            url: invocation.url.clone(),
             program: shell_path(&program)?,
             // Agents send no HTTP to a socket.
-            commands: self.command || token_file.is_some() || is_socket(&invocation.url),
+            commands: self.command || token_file.is_some() || is_socket(&url),
+            url,
             has_token: token_file.is_none()
                 && invocation.token.as_ref().is_some_and(|token| !token.is_empty()),
             token_file,
@@ -284,7 +352,9 @@ fn shell_path(path: &Path) -> Result<String, Failure> {
 
 /// The path of a token's file, from which a token can be read.
 fn absolute(path: &Path) -> Result<String, Failure> {
-    small_file(path)?;
+    if small_file(path)?.is_empty() {
+        return Err(Failure::Usage(format!("{}: the file has no token", path.display())));
+    }
     let absolute =
         std::path::absolute(path).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
     shell_path(&absolute)
@@ -338,6 +408,12 @@ fn is_off(place: &SettingsFile) -> Option<&'static str> {
 }
 
 impl Change {
+    /// The address that Claude Code sends its telemetry to after the change.
+    fn endpoint(&self, agent: Agent) -> Option<String> {
+        let settings = self.after.as_deref().and_then(json_text::value).unwrap_or(Value::Null);
+        (agent == Agent::Claude).then(|| Present::with(&settings).endpoint()).flatten()
+    }
+
     fn show(
         &self,
         agent: Agent,

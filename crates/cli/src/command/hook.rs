@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use recount_client::{Client, ClientError, Clock as _, HookPost, SystemClock, moment};
 use recount_json::{Kind, Scanner};
+use serde_json::json;
 use tokio::time::Instant;
 
 use self::spool::{DROPPED, Hook, Spool};
@@ -30,6 +31,9 @@ pub(super) struct SendHook {
     agent: Agent,
     /// Name of the event; default: hook_event_name in the body
     event: Option<String>,
+    /// Print the header with the token as JSON instead, for otelHeadersHelper of Claude Code
+    #[arg(long, conflicts_with_all = ["event", "ask"])]
+    headers: bool,
     /// Request a decision in Recount, and print it for the agent
     #[arg(long)]
     ask: bool,
@@ -62,12 +66,23 @@ enum Drained {
 }
 
 impl SendHook {
-    /// Succeeds whatever happens: another exit status could block the agent's call.
+    /// For a hook, succeeds whatever happens: another exit status could block the agent's call.
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        if self.headers {
+            return self.print_headers(&invocation);
+        }
         if let Err(why) = self.send(&invocation) {
             note(&format!("recount: {why}"));
         }
         Ok(())
+    }
+
+    fn print_headers(&self, invocation: &Invocation) -> Result<(), Failure> {
+        let token = given_token(invocation, &invocation.url, self.token_file.as_deref())?;
+        let Some(token) = token else {
+            return Err(Failure::Usage("no token: set RECOUNT_TOKEN, or use --token-file FILE".to_owned()));
+        };
+        Output::new().value(&json!({"Authorization": format!("Bearer {token}")}))
     }
 
     fn send(self, invocation: &Invocation) -> Result<(), Failure> {

@@ -64,7 +64,14 @@ impl Target {
             |why: String| Failure::Refused(format!("{}: {why}; nothing was changed", folder.display()));
         let found = match fs::metadata(folder) {
             Ok(found) => found,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                return match fs::read_link(folder) {
+                    Ok(to) => {
+                        Err(refused(format!("it is a symbolic link to {}, which is missing", to.display())))
+                    }
+                    Err(_) => Ok(()),
+                };
+            }
             Err(why) => return Err(refused(why.to_string())),
         };
         if !found.is_dir() {

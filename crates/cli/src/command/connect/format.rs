@@ -27,11 +27,13 @@ impl Agent {
                 Failure::Usage(format!("{} is not set; set it to your home folder", platform::HOME))
             })
         };
-        match self {
+        let folder = match self {
             Agent::Claude => variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| Ok(home()?.join(".claude"))),
             Agent::Codex => variable("CODEX_HOME").unwrap_or_else(|| Ok(home()?.join(".codex"))),
             Agent::Gemini => Ok(variable("GEMINI_CLI_HOME").unwrap_or_else(home)?.join(".gemini")),
-        }
+        }?;
+        // A copy is found again by its path, from any folder.
+        std::path::absolute(&folder).map_err(|why| Failure::Usage(format!("{}: {why}", folder.display())))
     }
 
     /// Whether the agent reads its settings with comments in them.
@@ -147,6 +149,17 @@ impl Options {
             words.extend(["--token-file".to_owned(), quoted(file)]);
         }
         words.join(" ")
+    }
+
+    /// The command that prints the header with the token for telemetry, if the server requires one.
+    pub(super) fn headers_helper(&self) -> Option<String> {
+        if self.token_file.is_none() && !self.has_token {
+            return None;
+        }
+        let words =
+            [&*quoted(&self.program), "hook", Agent::Claude.name(), "--headers", "--url", &quoted(&self.url)];
+        let token = self.token_file.as_deref().map(|file| format!(" --token-file {}", quoted(file)));
+        Some(words.join(" ") + &token.unwrap_or_default())
     }
 
     fn address(&self, agent: Agent, event: &str, ask_seconds: Option<u64>) -> String {

@@ -1,11 +1,12 @@
-//! Hooks in a settings file in JSON: added and removed in its text, so that every other byte stays.
+//! Hooks and text members in a settings file in JSON: added and removed in its text, so that every other byte stays.
 //!
-//! It must not know files or agents. Look at [`add`] and [`remove`].
+//! It must not know files or agents. Look at [`add`] and [`remove`], and at [`add_texts`] and [`remove_texts`].
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use recount_json::{Node, Place, ReadFault, Reader, Sort};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::format::Group;
@@ -13,6 +14,15 @@ use crate::limits;
 
 /// The white space of containers that were empty before something was added, by their path.
 pub(super) type Interiors = BTreeMap<String, String>;
+
+/// A member whose value is a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TextMember {
+    /// The object of the top level that has it; `None` if the top level itself has it.
+    pub(super) object: Option<String>,
+    pub(super) name: String,
+    pub(super) value: String,
+}
 
 /// Adds a group of each event after those that are there. Returns the new text, and the white space of containers that
 /// were empty.
@@ -31,12 +41,12 @@ pub(super) fn add(text: &str, groups: &[Group]) -> Result<(String, Interiors), S
                 (root, String::new(), Some("hooks"), hooks)
             }
             Some(hooks) if hooks.sort() != Sort::Object => {
-                return Err(format!("\"hooks\" is {}, not an object", named(hooks)));
+                return Err(format!("\"hooks\" is {}", instead_of("an object", hooks)));
             }
             Some(hooks) => match hooks.get(group.event) {
                 None => (hooks, "hooks".to_owned(), Some(group.event), Value::Array(vec![item])),
                 Some(groups) if groups.sort() != Sort::Array => {
-                    return Err(format!("\"hooks.{}\" is {}, not an array", group.event, named(groups)));
+                    return Err(format!("\"hooks.{}\" is {}", group.event, instead_of("an array", groups)));
                 }
                 Some(groups) => (groups, format!("hooks.{}", group.event), None, item),
             },
@@ -65,6 +75,65 @@ pub(super) fn remove(
         removed = true;
     }
     Ok(removed.then_some(text))
+}
+
+/// Adds members that the text does not have yet. White space of objects that were empty is added to `interiors`.
+pub(super) fn add_texts(
+    text: String,
+    members: &[TextMember],
+    interiors: &mut Interiors,
+) -> Result<String, String> {
+    let mut text = text;
+    let mut reader = Reader::new();
+    for member in members {
+        let plain = without_comments(&text);
+        let root = parse(&plain, &mut reader)?;
+        let unit = unit_of(&text, root);
+        let (name, value) = (&*member.name, Value::from(&*member.value));
+        let (container, path, key, value) = match &member.object {
+            None => (root, "", name, value),
+            Some(object) => match root.get(object) {
+                None => (root, "", &**object, serde_json::json!({ name: value })),
+                Some(found) if found.sort() != Sort::Object => {
+                    return Err(format!("\"{object}\" is {}", instead_of("an object", found)));
+                }
+                Some(found) => (found, &**object, name, value),
+            },
+        };
+        if children(container).is_empty() {
+            interiors.insert(path.to_owned(), text[inside(container)].to_owned());
+        }
+        text = insert(&text, container, &unit, Some(key), &value)?;
+    }
+    Ok(text)
+}
+
+/// Removes the members that have these values, and what was created for them. Returns `None` if there is none.
+pub(super) fn remove_texts(
+    text: &str,
+    members: &[TextMember],
+    interiors: &Interiors,
+) -> Result<Option<String>, String> {
+    let mut removed = None;
+    let mut reader = Reader::new();
+    for member in members.iter().rev() {
+        let text = removed.as_deref().unwrap_or(text);
+        let plain = without_comments(text);
+        let root = parse(&plain, &mut reader)?;
+        let object = member.object.as_deref();
+        let Some(container) = object.map_or(Some(root), |name| root.get(name)) else { continue };
+        let is_it =
+            |(key, value): (Node<'_>, Node<'_>)| key.is(&member.name) && value_of(value) == member.value;
+        let Some(at) = container.members().position(is_it) else { continue };
+        let is_last = container.members().count() == 1;
+        let created = object.filter(|name| is_last && !interiors.contains_key(*name));
+        let of_root = created.and_then(|name| root.members().position(|(key, _)| key.is(name)));
+        removed = Some(match of_root {
+            Some(at) => cut(text, root, at, interiors.get("")),
+            None => cut(text, container, at, interiors.get(object.unwrap_or_default())),
+        });
+    }
+    Ok(removed)
 }
 
 fn remove_one(
@@ -258,12 +327,12 @@ pub(super) fn value(text: &str) -> Option<Value> {
 fn parse<'d>(plain: &'d str, reader: &'d mut Reader) -> Result<Node<'d>, String> {
     let refused = |ReadFault { fault, .. }: ReadFault| {
         let Place { line, column } = Place::of(plain, fault.at);
-        format!("not valid JSON at line {line}, column {column}: {:?}", fault.reason)
+        format!("not valid JSON at line {line}, column {column}: {}", fault.reason)
     };
     let root = reader.read(plain, limits::SETTINGS_DEPTH_MAX).map_err(refused)?.root();
     match root.sort() {
         Sort::Object => Ok(root),
-        _ => Err(format!("the top-level value is {}, not an object", named(root))),
+        _ => Err(format!("the top-level value is {}", instead_of("an object", root))),
     }
 }
 
@@ -273,10 +342,10 @@ fn children(container: Node<'_>) -> Vec<Range<usize>> {
     members.chain(container.items().map(Node::range)).collect()
 }
 
-fn named(node: Node<'_>) -> &'static str {
+fn instead_of(expected: &str, node: Node<'_>) -> String {
     match node.sort() {
-        Sort::Object | Sort::Array => node.sort().with_article(),
-        _ => "neither an object nor an array",
+        Sort::Object | Sort::Array => format!("{}, not {expected}", node.sort().with_article()),
+        _ => "neither an object nor an array".to_owned(),
     }
 }
 
@@ -331,6 +400,66 @@ mod tests {
         round("{\"hooks\": {\"Stop\": []}, \"a\": [1, 2]}\r\n");
     }
 
+    fn member(object: Option<&str>, name: &str, value: &str) -> TextMember {
+        TextMember { object: object.map(str::to_owned), name: name.to_owned(), value: value.to_owned() }
+    }
+
+    fn members() -> [TextMember; 3] {
+        [
+            member(Some("env"), "ONE", "1"),
+            member(Some("env"), "TWO", "a \"b\""),
+            member(None, "helper", "x y"),
+        ]
+    }
+
+    #[test]
+    fn text_members_are_removed_to_the_byte() {
+        for before in [
+            "{}",
+            "{ }\n",
+            "{\n}\n",
+            "{\"env\":{}}",
+            "{ \"env\": { } }",
+            "{\n  \"env\": {\n  }\n}\n",
+            "{\r\n\t\"env\": {\"A\": \"b\"},\r\n\t\"z\": 1\r\n}\r\n",
+            "{\n    \"env\": {\n        \"A\": \"b\"\n    }\n}\n",
+            "{ \"a\": [1, 2], \"hooks\": {\"Stop\": []} }\r\n",
+            "{\n  // a person's note\n  \"a\": 1 /* last */\n}\n",
+        ] {
+            let (hooked, mut interiors) = add(before, &groups()).unwrap();
+            let after = add_texts(hooked, &members(), &mut interiors).unwrap();
+            let value = value(&after).unwrap();
+            assert_eq!(
+                (&value["env"]["TWO"], &value["helper"]),
+                (&"a \"b\"".into(), &"x y".into()),
+                "{after}"
+            );
+            // In either order, with the hooks.
+            let back = remove_texts(&after, &members(), &interiors).unwrap().unwrap();
+            assert_eq!(remove_texts(&back, &members(), &interiors).unwrap(), None);
+            assert_eq!(remove(&back, &ours, Some(&interiors)).unwrap().unwrap(), before);
+            let back = remove(&after, &ours, Some(&interiors)).unwrap().unwrap();
+            assert_eq!(remove_texts(&back, &members(), &interiors).unwrap().unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn only_members_with_these_values_are_removed() {
+        for (text, rest) in [
+            (r#"{"env": {"ONE": "2", "TWO": "a \"b\""}, "helper": "x y"}"#, r#"{"env": {"ONE": "2"}}"#),
+            (r#"{"env": {"ONE": "1", "MINE": "1"}}"#, r#"{"env": {"MINE": "1"}}"#),
+            (r#"{"env": {"ONE": "1"}, "helper": 1}"#, r#"{"helper": 1}"#),
+        ] {
+            let left = remove_texts(text, &members(), &Interiors::new()).unwrap();
+            assert_eq!(left.as_deref(), Some(rest));
+        }
+        for text in [r#"{"env": {"ONE": 1}}"#, r#"{"env": [], "helper": {}}"#, r#"{"ONE": "1"}"#] {
+            assert_eq!(remove_texts(text, &members(), &Interiors::new()).unwrap(), None, "{text}");
+        }
+        let refused = add_texts("{\"env\": []}".to_owned(), &members(), &mut Interiors::new()).unwrap_err();
+        assert_eq!(refused, "\"env\" is an array, not an object");
+    }
+
     #[test]
     fn other_parts_that_change_meanwhile_stay() {
         let (after, interiors) = add("{\n  \"a\": 1\n}\n", &groups()).unwrap();
@@ -354,7 +483,7 @@ mod tests {
         for (text, why) in [
             ("{\"a\": }", "line 1, column 7"),
             ("{\n \"a\": 1,\n}", "line 3, column 1"),
-            ("{\"a\":1,\"a\":2}", "DuplicateKey"),
+            ("{\"a\":1,\"a\":2}", "duplicate key"),
             ("[1]", "the top-level value is an array"),
             ("{\"hooks\": []}", "\"hooks\" is an array"),
             ("{\"hooks\": {\"Stop\": 1}}", "\"hooks.Stop\" is neither"),

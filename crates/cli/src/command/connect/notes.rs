@@ -10,7 +10,7 @@ use recount_world::platform::private_folder;
 use serde::{Deserialize, Serialize};
 
 use super::files::replace;
-use super::json_text::Interiors;
+use super::json_text::{Interiors, TextMember};
 use crate::failure::Failure;
 
 /// Of one settings file.
@@ -23,6 +23,9 @@ pub(super) struct Notes {
     /// Of the text that was written.
     pub(super) written: String,
     pub(super) interiors: Interiors,
+    /// Members that were added for telemetry. Notes of earlier releases have none.
+    #[serde(default)]
+    pub(super) members: Vec<TextMember>,
 }
 
 /// The content of a file, in few characters.
@@ -82,5 +85,19 @@ impl Drawer {
 
     fn failed(&self, what: &str, why: &io::Error) -> Failure {
         Failure::Own(format!("cannot {what} {}: {why}", self.folder.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_of_earlier_releases_are_read() {
+        let earlier =
+            r#"{"path":"/s.json","existed":true,"made_folder":false,"written":"x","interiors":{"":" "}}"#;
+        let notes: Notes = serde_json::from_str(earlier).unwrap();
+        assert!(notes.existed && notes.members.is_empty());
+        assert_eq!(notes.interiors[""], " ");
     }
 }

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use recount_client::{Client, ClientError, Listing};
 use serde_json::{Value, json};
 
-use super::SettingsFile;
 use super::format::{asks, server_of};
+use super::telemetry::{Present, endpoint_of};
+use super::{SettingsFile, json_text};
 use crate::command::hook::spool::Spool;
 use crate::command::invocation::{Invocation, block_on};
 use crate::command::recorded::{Agent, state_folder};
 use crate::failure::Failure;
+use crate::limits;
 use crate::output::Output;
 use crate::render::clean;
 
@@ -54,8 +56,12 @@ fn show_one(
     let (count, asking) =
         hooks.fold((0, false), |(count, asking), (_, handler)| (count + 1, asking || asks(handler)));
     let waiting = Spool::waiting(&Spool::place(&state_folder()?, server));
-    let answers = answers(server, invocation);
+    let token = invocation.token_of_server().filter(|_| server == invocation.url);
+    let answers = reach(server, token) != Reach::Silent;
+    let is_off = super::is_off(place);
     let path = place.target.path.display().to_string();
+    let settings = json_text::value(place.text()).unwrap_or(Value::Null);
+    let telemetry = (agent == Agent::Claude).then(|| Present::with(&settings).endpoint()).flatten();
     if invocation.json {
         return out.value(&json!({
             "agent": agent.name(),
@@ -66,6 +72,8 @@ fn show_one(
             "server": server,
             "server_answers": answers,
             "waiting": waiting,
+            "telemetry": telemetry,
+            "disabled_by": is_off,
         }));
     }
     let permissions = if asking { "answered in Recount" } else { "recorded only" };
@@ -73,6 +81,21 @@ fn show_one(
     out.line(&clean::line(&format!("{} is recorded: {hooks} in {path}", agent.name())))?;
     let reach = if answers { "answers" } else { "does not respond" };
     out.line(&clean::line(&format!("server {server} {reach}; permission requests are {permissions}")))?;
+    if let Some(setting) = is_off {
+        out.line(&format!("{setting} disables all hooks"))?;
+    }
+    if agent == Agent::Claude {
+        let words = match telemetry {
+            Some(endpoint) if endpoint == endpoint_of(server) => {
+                format!("tokens and cost are recorded: telemetry is sent to {endpoint}")
+            }
+            Some(endpoint) => format!("tokens and cost are not recorded: telemetry is sent to {endpoint}"),
+            None => "tokens and cost are not recorded; repeat recount connect with --telemetry to record \
+                     them, too"
+                .to_owned(),
+        };
+        out.line(&clean::line(&words))?;
+    }
     if waiting.hooks > 0 || waiting.dropped > 0 {
         out.line(&format!(
             "{} ({}) wait on disk for the server; {} more did not fit and were dropped",
@@ -84,11 +107,22 @@ fn show_one(
     Ok(())
 }
 
-/// Whether a server of ours is at the address, even one that lets this caller not in.
-fn answers(server: &str, invocation: &Invocation) -> bool {
-    let token = invocation.token_of_server().filter(|_| server == invocation.url);
-    let Ok(client) = Client::new(server, token) else { return false };
+/// How a server responds to a token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Also if the token may not read.
+    Responds,
+    Unauthorized,
+    Silent,
+}
+
+pub(super) fn reach(server: &str, token: Option<&str>) -> Reach {
+    let Ok(client) = Client::new(server, token) else { return Reach::Silent };
     let one = Listing { limit: Some(1), ..Listing::default() };
-    let listed = block_on(async { Ok(client.list_runs(&one).await) });
-    matches!(listed, Ok(Ok(_) | Err(ClientError::Problem(_))))
+    let list = async { Ok(tokio::time::timeout(limits::HOOK_RECORD_WAIT, client.list_runs(&one)).await) };
+    match block_on(list) {
+        Ok(Ok(Err(ClientError::Problem(problem)))) if problem.status == 401 => Reach::Unauthorized,
+        Ok(Ok(Ok(_) | Err(ClientError::Problem(_)))) => Reach::Responds,
+        _ => Reach::Silent,
+    }
 }

@@ -1,5 +1,7 @@
 //! `recount connect`: real settings files in homes of their own, changed and restored.
 
+mod telemetry;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -9,10 +11,13 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::server::{CommandOutput, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// An address at which nothing listens.
 const URL: &str = "http://127.0.0.1:9";
+
+/// Of Claude Code.
+const SETTINGS: &str = ".claude/settings.json";
 
 /// A home folder with an agent's settings.
 struct Home {
@@ -45,11 +50,16 @@ impl Home {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = recount();
-        command.args(["connect", "--url", URL]).args(arguments).env("HOME", self.folder.path());
+        command.arg("connect").args(arguments).env("RECOUNT_URL", URL).env("HOME", self.folder.path());
         for variable in
             ["XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "RECOUNT_TOKEN"]
         {
             command.env_remove(variable);
+        }
+        for (variable, _) in std::env::vars() {
+            if variable.starts_with("OTEL_") || variable.starts_with("CLAUDE_") {
+                command.env_remove(variable);
+            }
         }
         command
     }
@@ -84,15 +94,21 @@ fn json_of(text: &str) -> Value {
 /// Connects, connects again, looks, and removes: the file is as it was, to the byte.
 #[track_caller]
 fn round(agent: &str, path: &str, content: &str) {
+    round_with(agent, &[], path, content);
+}
+
+#[track_caller]
+fn round_with(agent: &str, options: &[&str], path: &str, content: &str) {
     let home = Home::with(path, content);
+    let with = |more: &'static str| [&[agent], options, &[more][usize::from(more.is_empty())..]].concat();
     let before = home.files();
 
-    let dry = home.connect(&[agent, "--dry-run"]).good();
+    let dry = home.connect(&with("--dry-run")).good();
     assert!(dry.contains("+++ ") && dry.contains("would be recorded"), "{dry}");
     assert_eq!(home.files(), before);
     home.connect(&[agent, "--status"]).bad(1, "");
 
-    let done = home.connect(&[agent]).good();
+    let done = home.connect(&with("")).good();
     assert!(
         done.contains("\n+") && done.contains(&format!("{agent} is recorded; copy of the previous file: "))
     );
@@ -101,7 +117,7 @@ fn round(agent: &str, path: &str, content: &str) {
     let copy = done.trim_end().rsplit("previous file: ").next().unwrap();
     assert_eq!(fs::read_to_string(copy).unwrap(), content);
 
-    let again = home.connect(&[agent]).good();
+    let again = home.connect(&with("")).good();
     assert!(again.contains("nothing to change"), "{again}");
     assert_eq!(home.read(path), after);
     let status = home.connect(&[agent, "--status"]).good();
@@ -239,6 +255,7 @@ fn no_token_is_written_into_settings() {
     let text = home.read(".claude/settings.json");
     assert!(text.contains(&format!("--token-file {file}")) && !text.contains(secret), "{text}");
     home.connect(&["codex", "--token-file", "/missing/token"]).bad(2, "/missing/token");
+    home.connect(&["codex", "--token-file", "/dev/null"]).bad(2, "/dev/null: the file has no token");
     home.connect(&["gemini", "--ask"]).bad(2, "no hook that answers permission requests");
     CommandOutput::of(
         recount().args(["connect", "codex", "--url", "nonsense"]).env("HOME", home.folder.path()),
@@ -256,6 +273,81 @@ fn the_agents_own_variables_name_the_folder() {
         let (home, elsewhere) = (Home::new(), Home::new());
         CommandOutput::of(home.command(&[agent]).env(variable, elsewhere.folder.path())).good();
         assert!(elsewhere.path(path).exists() && home.files().is_empty(), "{agent}");
+    }
+}
+
+#[test]
+fn folders_of_one_relative_name_have_copies_of_their_own() {
+    let home = Home::new();
+    let run = |folder: &str, arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        CommandOutput::of(command.current_dir(home.path(folder)).env("CLAUDE_CONFIG_DIR", "settings")).good()
+    };
+    let contents = [("one", "{\"a\": 1}"), ("two", "{\"a\": 1 }")];
+    for (folder, content) in contents {
+        home.write(&format!("{folder}/settings/settings.json"), content);
+        run(folder, &["claude"]);
+    }
+    for (folder, content) in contents {
+        run(folder, &["claude", "--remove"]);
+        assert_eq!(home.read(&format!("{folder}/settings/settings.json")), content);
+    }
+}
+
+#[test]
+fn a_slash_after_the_address_makes_no_other_server() {
+    let home = Home::new();
+    home.connect(&["claude", "--url", "http://127.0.0.1:9/"]).good();
+    let status = home.connect(&["claude", "--status", "--json"]).good();
+    assert_eq!(status.lines().count(), 1, "{status}");
+    assert_eq!(json_of(&status)["server"], URL);
+    assert!(home.connect(&["claude"]).good().contains("nothing to change"));
+}
+
+#[test]
+fn connect_notes_what_keeps_the_agent_from_being_recorded() {
+    let home = Home::with(SETTINGS, "{\"disableAllHooks\": true}");
+    let new = home.connect(&["claude"]);
+    for words in [
+        "disableAllHooks disables all hooks; nothing is recorded until it is changed\n",
+        "sessions that are open now are not recorded\n",
+        &format!("no server responds at {URL}; start one with recount serve\n"),
+    ] {
+        assert!(new.words.contains(words), "{new:?}");
+    }
+    let changed = home.connect(&["claude", "--command", "--telemetry"]);
+    assert!(changed.words.contains("disables all hooks; only telemetry is recorded until"), "{changed:?}");
+    assert!(!changed.words.contains("open now"), "{changed:?}");
+    let same = home.connect(&["claude", "--command", "--telemetry"]);
+    assert!(!same.words.contains("no server responds"), "{same:?}");
+    assert!(home.connect(&["claude", "--status"]).good().contains("disableAllHooks disables all hooks\n"));
+    let status = json_of(&home.connect(&["claude", "--status", "--json"]).good());
+    assert_eq!(status["disabled_by"], "disableAllHooks");
+}
+
+#[test]
+fn connect_notes_a_server_that_rejects_the_token() {
+    let data = tempfile::tempdir().unwrap();
+    let add = ["token", "add", "agents", "--scope", "ingest", "--data"];
+    let token = CommandOutput::of(recount().args(add).arg(data.path())).good();
+    let mut serve = recount();
+    serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"]);
+    let server = Server::of(serve.arg(data.path())).listening();
+    let home = Home::with("token", &token);
+    home.write("other", "rct_other");
+    for (file, words) in [
+        (None, "requires a token; repeat the command with --token-file FILE"),
+        (Some("other"), "rejects the token"),
+        // It may not read, but it may record.
+        (Some("token"), ""),
+    ] {
+        let mut command = home.command(&["claude", "--url", &server.url()]);
+        command.args(file.iter().flat_map(|file| ["--token-file".into(), home.path(file)]));
+        let answer = CommandOutput::of(&mut command);
+        let about = answer.words.lines().find(|line| line.contains("server")).unwrap_or_default();
+        assert_eq!(answer.status, 0, "{answer:?}");
+        assert_eq!(about.is_empty(), words.is_empty(), "{answer:?}");
+        assert!(about.ends_with(words), "{answer:?}");
     }
 }
 
@@ -278,6 +370,12 @@ fn what_cannot_be_read_is_refused() {
     refused(&Home::with(claude, "{} // comment"), "claude", "it has comments");
     refused(&Home::with(claude, "{\"hooks\": [1]}"), "claude", "\"hooks\" is an array, not an object");
     refused(&Home::with(claude, "[]"), "claude", "the top-level value is an array");
+    refused(
+        &Home::with(claude, "{\"hooks\": null}"),
+        "claude",
+        "\"hooks\" is neither an object nor an array;",
+    );
+    refused(&Home::with(claude, "{\"a\": 1, \"a\": 2}"), "claude", ": duplicate key in an object;");
     refused(&Home::with(".codex/config.toml", "# mine\na = \n"), "codex", "not valid TOML at line 2");
     refused(&Home::with(".codex/config.toml", "hooks = { Stop = [] }\n"), "codex", "cannot add to hooks.");
 
@@ -299,6 +397,18 @@ fn a_symbolic_link_is_refused_and_named() {
     refused(&home, "claude", &format!("it is a symbolic link to {}", to.display()));
     fs::remove_file(&to).unwrap();
     refused(&home, "claude", "it is a symbolic link to");
+
+    // Of a folder, only one to a folder is followed.
+    let home = Home::new();
+    symlink(home.path("missing"), home.path(".claude")).unwrap();
+    refused(
+        &home,
+        "claude",
+        &format!("it is a symbolic link to {}, which is missing", home.path("missing").display()),
+    );
+    fs::create_dir(home.path("missing")).unwrap();
+    home.connect(&["claude"]).good();
+    assert!(home.path("missing/settings.json").exists());
 }
 
 fn is_root() -> bool {
