@@ -90,8 +90,9 @@ impl<'q> HttpServer<'q> {
         Ok(HttpServer { http, url, queue, headers: Mutex::new(headers), out })
     }
 
+    /// Host and port.
     fn host(&self) -> &str {
-        self.url.host_str().unwrap_or_default()
+        self.url.authority()
     }
 
     /// Forwards until the client has ended its input and its requests are answered or too late, or until `stopped`.
