@@ -74,7 +74,7 @@ impl WebhookStatus {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).failing = None;
     }
 
-    /// A delivery on request succeeded, so the receiver works again. If the follower has not begun, it still fails.
+    /// A delivery on request succeeded, so the receiver works again. A follower that could not start still fails.
     fn delivered_on_request(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_loaded {
