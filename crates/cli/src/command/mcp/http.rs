@@ -90,9 +90,8 @@ impl<'q> HttpServer<'q> {
         Ok(HttpServer { http, url, queue, headers: Mutex::new(headers), out })
     }
 
-    /// Host and port.
     fn host(&self) -> &str {
-        self.url.authority()
+        self.url.host_str().unwrap_or_default()
     }
 
     /// Forwards until the client has ended its input and its requests are answered or too late, or until `stopped`.
@@ -373,14 +372,19 @@ fn refusal(status: StatusCode, body: &[u8]) -> String {
     }
 }
 
-/// An error of the connection with its cause, without the address.
+/// An error of the connection with its cause, without the address; of a server that is unreachable with the port.
 fn words(why: reqwest::Error) -> String {
+    let port = why.url().and_then(Url::port_or_known_default);
     let why = why.without_url();
     let mut cause: &dyn std::error::Error = &why;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    if why.is_connect() { format!("unreachable: {cause}") } else { cause.to_string() }
+    match port {
+        Some(port) if why.is_connect() => format!("unreachable on port {port}: {cause}"),
+        _ if why.is_connect() => format!("unreachable: {cause}"),
+        _ => cause.to_string(),
+    }
 }
 
 fn is_kind(response: &Response, expected: &str) -> bool {
