@@ -67,6 +67,7 @@ test('a person signs in with the provider, comes back to their page, and signs o
   const page = await openPage(t, browser, `${server.origin}/#${run}`, { statuses: [401] });
   await page.getByRole('link', { name: 'Sign in with your organization' }).waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.id), 'entry-begin', 'the link has the focus');
+  assert.equal(await page.locator('#health').innerText(), 'Not signed in.');
   assert.deepEqual(await violations(page), []);
 
   const visited = [];

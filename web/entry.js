@@ -11,6 +11,9 @@ const KEPT = 'recount.token';
 
 export const token = () => sessionStorage.getItem(KEPT);
 
+/// The status of the connection until the user has sent a token.
+const SIGNED_OUT = 'Not signed in.';
+
 let comingIn = null;
 /// Why a sign-in with the provider failed.
 let fault = '';
@@ -34,6 +37,8 @@ export function comeIn(why) {
   comingIn ??= new Promise((/** @type {(value?: unknown) => void} */ resolve) => {
     const form = byId('entry');
     const field = byId('entry-token');
+    const status = byId('health').textContent;
+    setText(byId('health'), SIGNED_OUT);
     document.querySelector('main').inert = true;
     signin.offer().then((isOffered) => {
       byId('entry-main').hidden = false;
@@ -46,6 +51,7 @@ export function comeIn(why) {
       fault = '';
       field.value = '';
       byId('entry-main').hidden = true;
+      if (byId('health').textContent === SIGNED_OUT) setText(byId('health'), status);
       document.querySelector('main').inert = false;
       byId('account').focus();
       announce('Token sent.');

@@ -86,6 +86,7 @@ mod system;
 mod throttle;
 #[cfg(unix)]
 mod together;
+pub mod toml_error;
 pub mod tool;
 pub mod tools;
 #[cfg(unix)]

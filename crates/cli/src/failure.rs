@@ -80,6 +80,9 @@ impl From<ClientError> for Failure {
         match &why {
             ClientError::Problem(problem) => match &*problem.code {
                 "run_damaged" | "store_corrupt" => Failure::Damaged(why.to_string()),
+                "token_missing" => Failure::Refused(format!(
+                    "{why}; use --token or RECOUNT_TOKEN, or recount login if the server has sign-in"
+                )),
                 "run_erased" | "run_not_found" => Failure::Missing(why.to_string()),
                 _ => Failure::Refused(why.to_string()),
             },

@@ -24,7 +24,7 @@ pub use handle::AdminHandle;
 pub use import::{Import, ImportedRun};
 pub use lost_blobs::{MissingBlob, expected_blobs, missing_blobs};
 pub use retention::{Policy, StoredSize, SweepPlan, SweepReport};
-pub use signing::{KeyRow, signing_keys, stored_head};
+pub use signing::{KeyRow, signed_runs, signing_keys, stored_head};
 pub use statistics::EngineStats;
 pub use tokens::{TokenRow, TokenRows, add_token, remove_token, tokens};
 pub use webhooks::{DeadLetter, DeadLetterRow, DisabledWebhook, WebhookRow};

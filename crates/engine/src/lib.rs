@@ -27,7 +27,7 @@ pub use admin::{
     AdminHandle, ArtifactDeletion, DeadLetter, DeadLetterRow, DisabledWebhook, EngineStats, Import,
     ImportedRun, KeyRow, MissingBlob, Policy, ScrubReport, StoredSize, SweepPlan, SweepReport, TokenRow,
     TokenRows, WebhookRow, add_token, expected_blobs, import, missing_blobs, remove_token, salvage,
-    signing_keys, stored_head, tokens,
+    signed_runs, signing_keys, stored_head, tokens,
 };
 pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attachment, Budget, Capabilities,

@@ -505,5 +505,30 @@ pub(crate) fn check_pages(connection: &Connection) -> Result<(), Fault> {
     let context = "checking the pages of the database";
     let first =
         connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).context(context)?;
-    if first == "ok" { Ok(()) } else { Err(crate::fault::corrupt(format!("{context}: {first}"))) }
+    // The report begins with a line that names the database of this connection.
+    let report = first.trim_start_matches("*** in database main ***\n").replace('\n', "; ");
+    if report == "ok" { Ok(()) } else { Err(crate::fault::corrupt(format!("{context}: {report}"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_page_is_reported_in_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cut.db");
+        let connection = Connection::open(&file).unwrap();
+        connection.execute_batch("CREATE TABLE a (b); INSERT INTO a VALUES (zeroblob(100000));").unwrap();
+        check_pages(&connection).unwrap();
+        drop(connection);
+        std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(8192).unwrap();
+        let why = check_pages(&Connection::open(&file).unwrap()).unwrap_err();
+        let message = why.message;
+        assert!(
+            message.starts_with("checking the pages of the database: ") && !message.contains('\n'),
+            "{message}"
+        );
+        assert!(message.contains("page") && !message.contains("***"), "{message}");
+    }
 }

@@ -333,10 +333,8 @@ fn can_raise_priority(_: i32) -> bool {
 fn files(checks: &mut Vec<Check>, files: Files) {
     const NAME: &str = "open files";
     let (soft, hard) = (crate::files::limit_text(files.soft), crate::files::limit_text(files.hard));
-    let value = format!(
-        "at most {soft}, can be raised to {hard}; enough for {} connections",
-        files.connections_max()
-    );
+    let raised = if soft == hard { String::new() } else { format!(", can be raised to {hard}") };
+    let value = format!("at most {soft}{raised}; enough for {} connections", files.connections_max());
     let wanted = limits::CONNECTIONS_MAX + limits::FILES_KEPT;
     checks.push(if files.connections_max() < limits::CONNECTIONS_MAX {
         Check::note(

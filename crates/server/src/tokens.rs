@@ -87,7 +87,10 @@ pub(crate) async fn remove(
 ) -> Result<Response, Refusal> {
     let missing = || {
         let shown: String = token.chars().take(80).collect();
-        Refusal::new(Code::TokenNotFound, format!("no token has the id or name {shown:?}"))
+        Refusal::new(
+            Code::TokenNotFound,
+            format!("no token has the id {shown:?}; list the ids with recount token ls"),
+        )
     };
     let id = token.parse().map_err(|_| missing())?;
     if !gate.tokens.remove(id, managed_tenant(&admitted)).await? {

@@ -74,6 +74,14 @@ impl WebhookStatus {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).failing = None;
     }
 
+    /// A delivery on request succeeded, so the receiver works again. A follower that could not start still fails.
+    fn delivered_on_request(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_loaded {
+            state.failing = None;
+        }
+    }
+
     /// Counts a failed delivery; returns how many failed in a row.
     fn failed(&self, reason: &str, now_ms: u64) -> u32 {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +144,8 @@ impl WebhookService {
             if let Some(Failing { since_ms, attempts, reason }) = &failing {
                 let since = time::format_ms(*since_ms);
                 let value = format!("{attempts} deliveries failed since {since}: {reason}");
-                let advice = "check the receiver; the event is sent again, until it is a day old";
+                let advice =
+                    "check the receiver; an event that was not given up is sent again, until it is a day old";
                 checks.push(Check::problem(&name, value, advice));
             }
             if row.given_up > 0 {
@@ -149,7 +158,7 @@ impl WebhookService {
                 let named: Vec<String> = named.collect();
                 let value =
                     format!("{} events were given up; the newest: {}", row.given_up, named.join("; "));
-                let advice = format!("send them again with recount webhooks retry {}", webhook.name);
+                let advice = format!("send them again with recount webhooks retry {} --all", webhook.name);
                 if !named.is_empty() {
                     checks.push(Check::note(&name, value, advice));
                 }

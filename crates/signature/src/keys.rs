@@ -74,7 +74,12 @@ impl PublicKeys {
             Set { keys: Vec<Jwk> },
             One(Jwk),
         }
-        let keys = match serde_json::from_str(text).map_err(|why| format!("no JSON Web Keys: {why}"))? {
+        let parsed = serde_json::from_str(text);
+        let keys = match parsed.map_err(|why: serde_json::Error| match why.is_data() {
+            // The parser names our types.
+            true => "no JSON Web Keys".to_owned(),
+            false => format!("no JSON: {why}"),
+        })? {
             Keys::Set { keys } => keys,
             Keys::One(key) => vec![key],
         };

@@ -142,6 +142,14 @@ mod tests {
         assert!(ends_with_signature);
     }
 
+    #[test]
+    fn a_file_without_keys_is_named_without_types_of_the_program() {
+        let why = |text: &str| PublicKeys::parse(text).unwrap_err();
+        assert_eq!(why("{}"), "no JSON Web Keys");
+        assert_eq!(why(r#"{"keys":[]}"#), "there is no key");
+        assert!(why("rct_x").starts_with("no JSON: "), "{}", why("rct_x"));
+    }
+
     proptest::proptest! {
         #[test]
         fn no_text_is_taken_for_keys_or_a_signature_without_an_error(text in ".{0,200}") {

@@ -11,6 +11,7 @@ use crate::paths::revision;
 use crate::policy::limits;
 use crate::policy::{Action, Policy, Rule, ToolPattern, is_grave, path_glob};
 use crate::schema::nearest;
+use crate::toml_error::one_line;
 
 /// Why a policy is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,9 +50,8 @@ impl Policy {
             let most = limits::POLICY_BYTES_MAX;
             return Err(PolicyError(format!("the policy has {} bytes; the limit is {most}", text.len())));
         }
-        let file: File = toml::from_str(text).map_err(|error| {
-            PolicyError(format!("the policy cannot be read: {}", error.to_string().trim_end()))
-        })?;
+        let file: File = toml::from_str(text)
+            .map_err(|why| PolicyError(format!("the policy cannot be read: {}", one_line(&why, text))))?;
         if file.rules.len() > limits::POLICY_RULES_MAX {
             let most = limits::POLICY_RULES_MAX;
             return Err(PolicyError(format!(

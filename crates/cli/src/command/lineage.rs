@@ -31,7 +31,7 @@ pub(super) struct Follow {
     answers_from_stdin: bool,
 }
 
-/// Creates a run from a place of an ended one, with the files of that place or, if `keeps_files`, as they are now. If
+/// Creates a run from a point of an ended one, with the files as they were then or, if `keeps_files`, as they are now. If
 /// files cannot be restored, a person at the terminal decides.
 pub(super) async fn choose_files(
     keeps_files: bool,

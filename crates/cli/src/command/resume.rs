@@ -16,7 +16,7 @@ pub(super) struct Resume {
     /// Checkpoint to branch from, as recount show prints it; default: the last one
     #[arg(long, value_name = "ID")]
     checkpoint: Option<String>,
-    /// Start with the files as they are now, in the folder of the ended run; default: the files of that place, in a new
+    /// Start with the files as they are now, in the folder of the ended run; default: the files as they were then, in a new
     /// copy
     #[arg(long)]
     keep_files: bool,

@@ -16,7 +16,7 @@ pub(super) struct Retry {
     /// Keep everything before turn N and call the model again from there; recount show prints the turns
     #[arg(long, value_name = "N")]
     from_turn: Option<u64>,
-    /// Start with the files as they are now, in the folder of the ended run; default: the files of that place, in a new
+    /// Start with the files as they are now, in the folder of the ended run; default: the files as they were then, in a new
     /// copy
     #[arg(long, requires = "from_turn")]
     keep_files: bool,

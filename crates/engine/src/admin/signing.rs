@@ -285,6 +285,17 @@ pub async fn stored_head(store: &dyn Store, run: &str) -> Result<Option<SignedHe
     row.map(|row| read_row(rows::SIGNED_HEADS, run, &row.value)).transpose()
 }
 
+/// The runs that have a signed head in a store.
+#[boxed]
+pub async fn signed_runs(store: &dyn Store) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    let mut pages = RowPages::new(store, rows::SIGNED_HEADS, limits::PAGE_EVENTS);
+    while let Some(page) = pages.next().await? {
+        found.extend(page.rows.iter().map(|row| row.key.to_string()));
+    }
+    Ok(found)
+}
+
 /// The keys that sign heads in a store, oldest first.
 #[boxed]
 pub async fn signing_keys(store: &dyn Store) -> Result<Vec<KeyRow>, Error> {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use recount_agent::hooks::HookSettings;
 use recount_agent::mcp::McpSettings;
 use recount_agent::model::ModelsSettings;
+use recount_agent::toml_error::one_line;
 use recount_agent::web::{HostSettings, SearchSettings};
 use recount_api::spelling;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
@@ -133,7 +134,7 @@ pub(super) fn read(
 }
 
 fn parse(text: &str) -> Result<File, String> {
-    let deserializer = toml::Deserializer::parse(text).map_err(|why| unparsed(&why, text))?;
+    let deserializer = toml::Deserializer::parse(text).map_err(|why| one_line(&why, text))?;
     let mut file = File::default();
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(deserializer, &mut track);
@@ -147,13 +148,6 @@ fn parse(text: &str) -> Result<File, String> {
         });
     }
     Ok(file)
-}
-
-/// The position of a TOML error, without the line itself: it may contain a secret.
-fn unparsed(why: &toml::de::Error, text: &str) -> String {
-    let before = why.span().and_then(|span| text.get(..span.start));
-    let line = before.map(|before| before.matches('\n').count() + 1);
-    line.map_or_else(|| why.message().to_owned(), |line| format!("line {line}: {}", why.message()))
 }
 
 /// The known key with the nearest spelling, if any is near.

@@ -168,7 +168,7 @@ fn plain(fault: &Fault) -> String {
 
 fn advice_for(kind: FaultKind) -> &'static str {
     match kind {
-        FaultKind::Locked => "use --url to ask the server that uses it, or stop that server",
+        FaultKind::Locked => "to check the server that uses it, use --url instead of --data",
         FaultKind::Newer => "use the release that wrote it, or a newer one",
         FaultKind::Corrupt => DAMAGE,
         FaultKind::Full => "free some space on the disk",

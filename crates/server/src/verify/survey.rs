@@ -2,7 +2,7 @@
 //!
 //! It must not know how a store is opened. Start at [`runs_of`] and [`assemble`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recount_log::{Fault, Integrity, ReadBound, Record, Store, StreamKey};
 
@@ -115,6 +115,9 @@ pub(super) async fn runs_of(
         let streams = store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await?;
         let Some(last) = streams.last() else {
             missing_blobs(store, &mut reports).await;
+            if keys.is_some() {
+                missing_runs(store, &mut reports).await;
+            }
             let sound = reports.iter().all(|report: &VerifyReport| report.problems.is_empty());
             let astray = if sound { catalogue(store).await } else { Vec::new() };
             return Ok((reports, astray));
@@ -140,6 +143,19 @@ async fn missing_blobs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
     };
     for blob in missing {
         add(reports, blob.run_id.clone(), blob.to_string());
+    }
+}
+
+/// Adds a report for each run that has a stored signed head and no events, not even a tombstone.
+async fn missing_runs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
+    let signed = match recount_engine::signed_runs(store).await {
+        Ok(signed) => signed,
+        Err(error) => return add(reports, None, format!("cannot list the signed heads: {error}")),
+    };
+    let found: BTreeSet<&String> = reports.iter().filter_map(|report| report.run_id.as_ref()).collect();
+    let missing: Vec<String> = signed.into_iter().filter(|run| !found.contains(run)).collect();
+    for run in missing {
+        add(reports, Some(run), "a signed head of it is stored, but the run is missing".to_owned());
     }
 }
 

@@ -1,6 +1,7 @@
 //! Deliveries on request: a dead letter again, or a test message. One attempt each.
 //!
-//! Start at [`Follower::send_again`] and [`Follower::send_test`]. The follower's own progress is not changed.
+//! Start at [`Follower::send_again`] and [`Follower::send_test`]. The follower's own progress is not changed; after a
+//! successful delivery the webhook no longer counts as failing.
 
 use std::time::Duration;
 
@@ -91,7 +92,10 @@ impl Follower {
         let rendered = message.render(webhook.format, self.links.as_ref().map(DecisionLinks::public_url));
         let sent = sender.send(webhook, id, self.world.clock.now_ms(), rendered).await;
         match judge(&sent, 1, Duration::ZERO) {
-            Verdict::Delivered => None,
+            Verdict::Delivered => {
+                self.status.delivered_on_request();
+                None
+            }
             Verdict::Disable => Some("the receiver returned 410".to_owned()),
             Verdict::GiveUp(reason) | Verdict::Retry(reason) => Some(reason),
         }

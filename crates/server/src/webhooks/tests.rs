@@ -399,6 +399,37 @@ async fn dead_letters_are_listed_and_sent_again_on_request() {
 }
 
 #[tokio::test]
+async fn a_webhook_whose_dead_letter_was_delivered_on_request_is_not_failing() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), World::real());
+    let receiver = Receiver::start(&world, &[400, 400, 400, 413]).await;
+    let running = server(folder.path(), &hook(receiver.address, "events = ['run.finished']")).await;
+    let status = running.webhooks.statuses()[0].clone();
+    until(|| status.state().is_loaded).await;
+    run(&running, "bad", &finished()).await;
+    until(|| status.state().row.given_up == 1).await;
+    let checks = || async {
+        let mut checks = Vec::new();
+        running.webhooks.checks(&mut checks, &running.gate.tenants).await;
+        checks.into_iter().map(|check| format!("{} {:?}", check.value, check.advice)).collect::<Vec<_>>()
+    };
+    let shown = checks().await;
+    assert!(shown.len() == 2 && shown[0].contains("deliveries failed since"), "{shown:?}");
+    assert!(shown[1].contains("recount webhooks retry ops --all"), "{shown:?}");
+
+    let (_, letters) = admin(&running, "GET", "/admin/webhooks/ops/dead-letters", "").await;
+    let again = json!({"event_id": letters["data"][0]["event_id"]}).to_string();
+    for (delivered, state) in [(false, "failing"), (true, "active")] {
+        let (_, sent) = admin(&running, "POST", "/admin/webhooks/ops/deliveries", &again).await;
+        assert_eq!(sent["data"]["delivered"], delivered, "{sent}");
+        let (_, listed) = admin(&running, "GET", "/admin/webhooks", "").await;
+        assert_eq!(listed["data"][0]["state"], state, "{listed}");
+    }
+    let shown = checks().await;
+    assert!(shown.len() == 1 && shown[0].starts_with("0 events delivered"), "{shown:?}");
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn administrators_of_other_tenants_and_other_scopes_have_no_webhooks() {
     let (folder, world) = (tempfile::tempdir().unwrap(), World::real());
     let receiver = Receiver::start(&world, &[]).await;

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::super::{Message, Part, Request};
 use crate::model::limits;
+use crate::toml_error::one_line;
 
 /// A script.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -194,7 +195,7 @@ pub(super) enum ScriptPosition {
 impl Script {
     /// Parses and validates a script.
     pub fn parse(text: &str) -> Result<Script, String> {
-        let script: Script = toml::from_str(text).map_err(|why| why.to_string())?;
+        let script: Script = toml::from_str(text).map_err(|why| one_line(&why, text))?;
         let scenes = script.scene.iter().map(|scene| (format!("scene {:?}", scene.when), &scene.turn));
         for (name, turns) in scenes.chain([("script".to_owned(), &script.turn)]) {
             for (at, turn) in turns.iter().enumerate() {

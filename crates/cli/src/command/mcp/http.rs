@@ -372,14 +372,19 @@ fn refusal(status: StatusCode, body: &[u8]) -> String {
     }
 }
 
-/// An error of the connection with its cause, without the address.
+/// An error of the connection with its cause, without the address; of a server that is unreachable with the port.
 fn words(why: reqwest::Error) -> String {
+    let port = why.url().and_then(Url::port_or_known_default);
     let why = why.without_url();
     let mut cause: &dyn std::error::Error = &why;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    if why.is_connect() { format!("unreachable: {cause}") } else { cause.to_string() }
+    match port {
+        Some(port) if why.is_connect() => format!("unreachable on port {port}: {cause}"),
+        _ if why.is_connect() => format!("unreachable: {cause}"),
+        _ => cause.to_string(),
+    }
 }
 
 fn is_kind(response: &Response, expected: &str) -> bool {

@@ -66,6 +66,7 @@ async fn a_sound_store_is_reported_in_full() {
     let held = offline(&data, &["--full"]);
     assert_eq!(held.problems(), ["store"]);
     assert!(held.get("store")["value"].as_str().unwrap().contains("in use by process"));
+    assert!(held.get("store")["advice"].as_str().unwrap().contains("use --url instead of --data"));
     drop(server);
     for more in [&[][..], &["--full"]] {
         assert_eq!(offline(&data, more).problems(), Vec::<&str>::new());

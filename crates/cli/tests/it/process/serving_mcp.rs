@@ -75,6 +75,9 @@ fn the_token_decides_which_tools_a_client_has() {
     let mut client = connect(&url, &[]);
     let away = client.ask(0, "initialize", &json!({}));
     assert!(away[0]["error"]["message"].as_str().unwrap().contains("unreachable"), "{away:?}");
+    let port = url.rsplit(':').next().unwrap();
+    let expected = format!("unreachable on port {port}: ");
+    assert!(away[0]["error"]["message"].as_str().unwrap().contains(&expected), "{away:?}");
 }
 
 #[test]

@@ -139,6 +139,21 @@ async fn an_ended_run_without_its_signed_head_or_with_one_of_another_key_fails()
     assert!(wrong.status != 0 && wrong.data.contains("it has no signed head"), "{wrong:?}");
 }
 
+#[tokio::test]
+async fn a_signed_head_whose_run_was_removed_fails() {
+    let (mut place, mut other) = (Place::new().await, Place::new().await);
+    place.server.stop();
+    other.server.stop();
+    let store = rusqlite::Connection::open(place.data().join("recount.db")).unwrap();
+    store.execute("ATTACH ?1 AS other", [other.data().join("recount.db").to_str().unwrap()]).unwrap();
+    let heads = "INSERT INTO rows SELECT * FROM other.rows WHERE space = 'record.signed_heads'";
+    assert_eq!(store.execute(heads, []).unwrap(), 1);
+    drop(store);
+    let wrong = place.verify_data(&place.keys);
+    let line = format!("{} wrong: a signed head of it is stored, but the run is missing", other.run);
+    assert!(wrong.status == 1 && wrong.data.contains(&line), "{wrong:?}");
+}
+
 /// The file with another word in an event, and a header and an end that fit.
 fn edited_export(run: &str, text: &str) -> String {
     let edited = text.replacen("greet all", "greet few", 1);

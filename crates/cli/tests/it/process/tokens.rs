@@ -30,6 +30,7 @@ fn two_tenants_as_documented() {
         .arg(data.path()));
     let server = Server::of(serve("127.0.0.1:0").arg("--require-token")).listening();
     server.ask(&["ls"]).bad(1, "token_missing");
+    server.ask(&["ls"]).bad(1, "use --token or RECOUNT_TOKEN, or recount login");
     with(&server, &boss[..boss.len() - 1], &["ls"]).bad(1, "token_invalid");
     let token = |name: &str, tenant: &str| {
         let arguments = ["token", "add", name, "--scope", "read,run,ingest", "--tenant", tenant];
