@@ -250,7 +250,7 @@ pub(crate) async fn push(
             () = tokio::time::sleep(every) => {}
         }
         let request = request(&read().await, resource.clone(), started_ms, clock.now_ms());
-        let failure = match sender.send_body(request.encode_to_vec()).await {
+        let failure = match sender.send(request.encode_to_vec()).await {
             Reply::Taken { rejected: 0, .. } => None,
             Reply::Taken { rejected, why } => Some(format!("{rejected} were rejected: {why}")),
             Reply::Refused { why, .. } | Reply::Later { why, .. } => Some(why),

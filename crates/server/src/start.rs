@@ -20,7 +20,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, AgentPool};
 use crate::boxed;
-use crate::config::{Access, Config, LogFormat, Options};
+use crate::config::{Access, Config, LogFormat, Options, TraceExport};
 use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
 use crate::forwarding::{ForwardTarget, NodeKey};
@@ -606,11 +606,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let url = url(config, running);
     let address = url.split_once("://").map_or(&*url, |(_, address)| address);
     let before = resumed_runs_line(unfinished);
-    let exported = config.otel.as_ref().map(|export| {
-        let contents = if export.contents { ", with their contents" } else { "" };
-        let metrics = if export.metrics { "; metrics are sent every minute" } else { "" };
-        format!("ended runs are exported as traces to {}{contents}{metrics}", export.endpoint.shown())
-    });
+    let [traces, logs] = config.otel.as_ref().map(TraceExport::lines).unwrap_or_default();
     let is_private = config.tls.is_some() || config.bind.is_local();
     let privacy =
         "connections are not encrypted: use a private network or a proxy, or set --tls-cert and --tls-key";
@@ -627,7 +623,8 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
         socket_warning(config, running),
         (!is_private).then(|| privacy.to_owned()),
         held,
-        exported,
+        traces,
+        logs,
         before,
         running.room_address.map(|address| format!("a room is at the root of http://{address}")),
     ];

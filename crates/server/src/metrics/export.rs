@@ -1,22 +1,86 @@
-//! Figures of the export of traces, and of what is received by OTLP. See [`write_to`] and [`received`].
+//! Figures of the export by OpenTelemetry, and of what is received by OTLP. See [`write_to`] and [`received`].
 
 use recount_face_hooks::OtlpFigures;
-use recount_otel::Exporter;
+use recount_otel::{ExportFigures, Exporter, Signal, SignalFigures};
 
 use super::text::{Kind, MetricsPage};
+
+/// The names of the families about one signal.
+struct Names {
+    items: (&'static str, &'static str),
+    requests_failed: (&'static str, &'static str),
+    lag: (&'static str, &'static str),
+    failing: (&'static str, &'static str),
+}
+
+const TRACES: Names = Names {
+    items: ("recount_otel_spans", "Spans that the OpenTelemetry endpoint took, or rejected for good."),
+    requests_failed: (
+        "recount_otel_requests_failed",
+        "Requests that the OpenTelemetry endpoint did not take; they are repeated.",
+    ),
+    lag: ("recount_otel_lag_events", "Events after the last one up to which ended runs were exported."),
+    failing: (
+        "recount_otel_failing_seconds",
+        "How long the OpenTelemetry endpoint has not taken a request; 0 if it takes them.",
+    ),
+};
+
+const LOGS: Names = Names {
+    items: (
+        "recount_otel_log_records",
+        "Log records that the OpenTelemetry endpoint took, or rejected for good.",
+    ),
+    requests_failed: (
+        "recount_otel_logs_requests_failed",
+        "Requests with logs that the OpenTelemetry endpoint did not take; they are repeated.",
+    ),
+    lag: ("recount_otel_logs_lag_events", "Events after the last one that was exported as a log record."),
+    failing: (
+        "recount_otel_logs_failing_seconds",
+        "How long the OpenTelemetry endpoint has not taken a request with logs; 0 if it takes them.",
+    ),
+};
 
 /// `last_position`: the sum over all tenants, if the stores respond.
 pub(super) fn write_to(page: &mut MetricsPage, exporter: &Exporter, last_position: Option<u64>, now_ms: u64) {
     let figures: Vec<_> = exporter.figures().into_values().collect();
-    let sum = |of: fn(&recount_otel::ExportFigures) -> u64| figures.iter().map(of).sum::<u64>();
-    page.family(
-        "recount_otel_spans",
-        Kind::Counter,
-        None,
-        "Spans that the OpenTelemetry endpoint took, or rejected for good.",
-    );
-    page.sample("_total", &[("outcome", "exported")], sum(|figures| figures.spans) as f64);
+    if exporter.endpoint(Signal::Traces).is_some() {
+        runs(page, &figures);
+    }
+    for (signal, names) in [(Signal::Traces, TRACES), (Signal::Logs, LOGS)] {
+        if exporter.endpoint(signal).is_some() {
+            let figures: Vec<_> = figures.iter().map(|figures| figures.of(signal)).collect();
+            sent(page, &names, &figures, last_position, now_ms);
+        }
+    }
+}
+
+fn sent(
+    page: &mut MetricsPage,
+    names: &Names,
+    figures: &[&SignalFigures],
+    last_position: Option<u64>,
+    now_ms: u64,
+) {
+    let sum = |of: fn(&SignalFigures) -> u64| figures.iter().map(|figures| of(figures)).sum::<u64>();
+    page.family(names.items.0, Kind::Counter, None, names.items.1);
+    page.sample("_total", &[("outcome", "exported")], sum(|figures| figures.sent) as f64);
     page.sample("_total", &[("outcome", "rejected")], sum(|figures| figures.rejected) as f64);
+    let (name, help) = names.requests_failed;
+    page.counter(name, None, help, sum(|figures| figures.failed_requests));
+    if let Some(last) = last_position {
+        let lag = last.saturating_sub(sum(|figures| figures.exported_to));
+        page.gauge(names.lag.0, None, names.lag.1, lag as f64);
+    }
+    let failing = figures.iter().filter_map(|figures| Some(figures.failing.as_ref()?.since_ms)).min();
+    let failing = failing.map_or(0.0, |since| now_ms.saturating_sub(since) as f64 / 1e3);
+    page.gauge(names.failing.0, Some("seconds"), names.failing.1, failing);
+}
+
+/// What exported runs used.
+fn runs(page: &mut MetricsPage, figures: &[ExportFigures]) {
+    let sum = |of: fn(&ExportFigures) -> u64| figures.iter().map(of).sum::<u64>();
     page.counter(
         "recount_otel_runs",
         None,
@@ -44,27 +108,6 @@ pub(super) fn write_to(page: &mut MetricsPage, exporter: &Exporter, last_positio
         "Cost of exported runs in US dollars, as far as they report it.",
     );
     page.sample("_total", &[], sum(|figures| figures.cost_micros_usd) as f64 / 1e6);
-    page.counter(
-        "recount_otel_requests_failed",
-        None,
-        "Requests that the OpenTelemetry endpoint did not take; they are repeated.",
-        sum(|figures| figures.failed_requests),
-    );
-    if let Some(last) = last_position {
-        page.gauge(
-            "recount_otel_lag_events",
-            None,
-            "Events after the last one up to which ended runs were exported.",
-            last.saturating_sub(sum(|figures| figures.exported_to)) as f64,
-        );
-    }
-    let failing = figures.iter().filter_map(|figures| Some(figures.failing.as_ref()?.since_ms)).min();
-    page.gauge(
-        "recount_otel_failing_seconds",
-        Some("seconds"),
-        "How long the OpenTelemetry endpoint has not taken a request; 0 if it takes them.",
-        failing.map_or(0.0, |since| now_ms.saturating_sub(since) as f64 / 1e3),
-    );
 }
 
 pub(super) fn received(page: &mut MetricsPage, figures: OtlpFigures) {
