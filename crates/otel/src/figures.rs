@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::project::RunTotals;
+use crate::project::turns::TurnHistograms;
 use crate::settings::Signal;
 
 /// Counters of one tenant, shared with their readers.
@@ -16,6 +17,7 @@ pub(crate) struct Counters {
     input_tokens: AtomicU64,
     output_tokens: AtomicU64,
     cost_micros_usd: AtomicU64,
+    turns: Mutex<TurnHistograms>,
 }
 
 /// Counters of one signal.
@@ -49,6 +51,8 @@ pub struct ExportFigures {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cost_micros_usd: u64,
+    /// The turns of these runs.
+    pub turns: TurnHistograms,
 }
 
 /// The same of one signal.
@@ -91,11 +95,13 @@ impl Counters {
             input_tokens: load(&self.input_tokens),
             output_tokens: load(&self.output_tokens),
             cost_micros_usd: load(&self.cost_micros_usd),
+            turns: self.turns.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 
-    /// Counts runs that were exported.
-    pub(crate) fn exported(&self, runs: Vec<RunTotals>) {
+    /// Counts runs that were exported, and their turns.
+    pub(crate) fn exported(&self, runs: Vec<RunTotals>, turns: &TurnHistograms) {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).add(turns);
         let add = |counter: &AtomicU64, more: u64| counter.fetch_add(more, Ordering::Relaxed);
         for run in runs {
             add(&self.runs, 1);

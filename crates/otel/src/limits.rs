@@ -65,5 +65,11 @@ pub const ANCESTORS_MAX: usize = 64;
 /// when they are needed.
 pub const RUNS_KEPT_MAX: usize = 4_096;
 
+/// Attribute sets of one metric of model turns. Turns with further ones count in one set, with `otel.metric.overflow`.
+pub const METRIC_SETS_MAX: usize = 100;
+
+/// Bytes of one value in these sets. Turns with a longer one count in the set of the others.
+pub const METRIC_VALUE_BYTES_MAX: usize = 256;
+
 /// How often metrics are sent. A failed attempt is not repeated before.
 pub const METRICS_EVERY: Duration = Duration::from_secs(60);

@@ -7,6 +7,7 @@ pub mod attributes;
 mod contents;
 mod facts;
 pub mod records;
+pub mod turns;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ use self::facts::{
     Attempts, SOURCE_EVENT, Settled, Source, add, add_completed, add_invoked, add_request, call_error,
     dollars, finish_reason, nanos, refusal, status_message,
 };
+use self::turns::{Turn, TurnHistograms};
 use crate::ids::{Origin, SpanName};
 use crate::proto::{KeyValue, Span, SpanKind, Status, StatusCode};
 
@@ -42,6 +44,7 @@ pub struct RunSpans {
     /// Messages since the model was last called.
     input: Messages,
     last_ms: u64,
+    histograms: TurnHistograms,
 }
 
 /// What the run's own span has.
@@ -95,6 +98,7 @@ struct OpenTurn {
     index: u64,
     attempt: u64,
     model: Option<String>,
+    provider: Option<String>,
     span: OpenSpan,
     first_chunk_ms: Option<u64>,
     output: Messages,
@@ -139,6 +143,7 @@ impl RunSpans {
             prompts: BTreeMap::new(),
             input: Messages::default(),
             last_ms: 0,
+            histograms: TurnHistograms::default(),
         }
     }
 
@@ -152,6 +157,11 @@ impl RunSpans {
         let [input_tokens, output_tokens, cost_micros_usd] = self.top.used().map(Option::unwrap_or_default);
         let is_failed = self.top.status.as_deref() == Some("failed");
         RunTotals { input_tokens, output_tokens, cost_micros_usd, is_failed }
+    }
+
+    /// The turns so far, which are not returned again.
+    pub fn take_histograms(&mut self) -> TurnHistograms {
+        std::mem::take(&mut self.histograms)
     }
 
     /// Takes the next event and adds the spans that it finishes.
@@ -183,6 +193,7 @@ impl RunSpans {
                 self.top.reported = Some([tokens[0], tokens[1], tick.cumulative_cost_micros_usd]);
             }
             Payload::TurnFailed(failed) => {
+                self.measure(at, None, Turn { error: Some(&failed.code), ..Turn::default() });
                 finished.extend(self.turn_failed(at, &failed.code, Some(&failed.message)));
             }
             Payload::AssistantTextDelta(_)
@@ -309,9 +320,10 @@ impl RunSpans {
         let index = started.turn_index;
         let attempt = self.attempts.start(index);
         let model = started.model.clone().or_else(|| self.top.model.clone());
+        let provider = started.provider.clone().or_else(|| self.top.provider.clone());
         let mut attributes = vec![KeyValue::new(name::OPERATION, "chat"), KeyValue::new(name::TURN, index)];
         add(&mut attributes, name::ATTEMPT, (attempt > 0).then_some(attempt));
-        add(&mut attributes, name::PROVIDER, started.provider.as_deref().or(self.top.provider.as_deref()));
+        add(&mut attributes, name::PROVIDER, provider.as_deref());
         add(&mut attributes, name::MODEL, model.as_deref());
         if self.with_contents {
             let texts =
@@ -327,8 +339,8 @@ impl RunSpans {
         // A repeated attempt gets the same messages again.
         self.input.write(name::INPUT, &mut attributes);
         let span = OpenSpan { start_ms: at, attributes };
-        self.turn =
-            Some(OpenTurn { index, attempt, model, span, first_chunk_ms: None, output: Messages::default() });
+        let (first_chunk_ms, output) = (None, Messages::default());
+        self.turn = Some(OpenTurn { index, attempt, model, provider, span, first_chunk_ms, output });
     }
 
     /// The model answered with a part of a message.
@@ -338,7 +350,19 @@ impl RunSpans {
         }
     }
 
+    /// Adds the open turn to the histograms. Times of recorded runs are those of their recorder, so their turns have no
+    /// duration unless it is reported.
+    fn measure(&mut self, at: u64, reported_ms: Option<u64>, measured: Turn<'_>) {
+        let Some(turn) = &self.turn else { return };
+        let is_own = self.top.driver == Some(Driver::Own);
+        let duration_ms = reported_ms.or_else(|| is_own.then(|| at.saturating_sub(turn.span.start_ms)));
+        let (provider, model) = (turn.provider.as_deref(), turn.model.as_deref());
+        self.histograms.note(&Turn { provider, model, duration_ms, ..measured });
+    }
+
     fn turn_completed(&mut self, at: u64, completed: &turn::Completed) -> Option<Span> {
+        let (input_tokens, output_tokens) = (completed.input_tokens, completed.output_tokens);
+        self.measure(at, completed.duration_ms, Turn { input_tokens, output_tokens, ..Turn::default() });
         let mut turn = self.turn.take()?;
         self.top.turns += 1;
         let sum = |sum: &mut Option<u64>, more: Option<u64>| {

@@ -14,6 +14,7 @@ use crate::follow::Projection;
 use crate::limits;
 use crate::lineage::{Lineage, is_temporary};
 use crate::outbox::Outbox;
+use crate::project::turns::TurnHistograms;
 use crate::project::{RunSpans, RunTotals};
 use crate::proto::Span;
 
@@ -25,13 +26,15 @@ pub(crate) struct EndedRuns {
     engine: Engine,
     with_contents: bool,
     counters: Arc<Counters>,
-    /// Runs in the outbox.
+    /// Runs in the outbox, and their turns.
     runs: Vec<RunTotals>,
+    turns: TurnHistograms,
 }
 
 impl EndedRuns {
     pub(crate) fn new(tenant: &str, engine: Engine, with_contents: bool, counters: Arc<Counters>) -> Self {
-        EndedRuns { tenant: tenant.to_owned(), engine, with_contents, counters, runs: Vec::new() }
+        let (runs, turns) = (Vec::new(), TurnHistograms::default());
+        EndedRuns { tenant: tenant.to_owned(), engine, with_contents, counters, runs, turns }
     }
 
     /// Exports one run, however often it takes to read it.
@@ -88,10 +91,11 @@ impl EndedRuns {
                 break;
             }
         }
-        let totals = spans.totals();
+        let (totals, turns) = (spans.totals(), spans.take_histograms());
         spans.finish(&mut finished);
         add_all(&mut finished, outbox).await;
         self.runs.push(totals);
+        self.turns.add(&turns);
         Ok(())
     }
 }
@@ -113,7 +117,9 @@ impl Projection for EndedRuns {
     }
 
     fn sent(&mut self) {
-        self.counters.exported(std::mem::take(&mut self.runs));
+        if !self.runs.is_empty() {
+            self.counters.exported(std::mem::take(&mut self.runs), &std::mem::take(&mut self.turns));
+        }
     }
 }
 

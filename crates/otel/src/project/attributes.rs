@@ -23,6 +23,8 @@ pub(super) const CALL: &str = "gen_ai.tool.call.id";
 pub(super) const ARGUMENTS: &str = "gen_ai.tool.call.arguments";
 pub(super) const RESULT: &str = "gen_ai.tool.call.result";
 
+pub(super) const TOKEN_TYPE: &str = "gen_ai.token.type";
+
 /// Not part of the conventions, but read by Langfuse and others: US dollars.
 pub(super) const COST: &str = "gen_ai.usage.cost";
 

@@ -6,6 +6,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use recount_event::Json;
 use recount_event::family::run::{Queued, RunKind};
 use recount_otel::ExportSettings;
+use recount_otel::project::turns::{Instrument, TurnHistograms};
 use tokio::net::TcpListener;
 
 use crate::properties::spans;
@@ -349,5 +350,45 @@ async fn a_position_after_the_end_of_the_log_continues_at_its_end() {
     scene.export(settings(&receiver.url())).await;
     let run = scene.short_run().await.to_string();
     until("the run arrives", || receiver.runs() == [run.clone()]).await;
+    scene.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn turns_are_measured_when_their_run_has_arrived() {
+    let (receiver, mut scene) = (Receiver::start().await, Scene::new().await);
+    scene.export(settings(&receiver.url())).await;
+    let run = scene.start().await;
+    let turn =
+        |index: u64, model: &str| ("turn.started", format!(r#"{{"turn_index":{index},"model":"{model}"}}"#));
+    let used = r#""input_tokens":100,"output_tokens":7"#;
+    let completed = |index: u64, more: &str| {
+        ("turn.completed", format!(r#"{{"turn_index":{index},"stop_reason":"end_turn",{used}{more}}}"#))
+    };
+    let open = [("run.started", "{}".into()), turn(0, "m"), completed(0, r#","duration_ms":1500"#)];
+    scene.report(run, 0, &open).await;
+    scene.report(run, 1, &[turn(1, "m"), completed(1, "")]).await;
+    scene.import(&story("approval-granted")).await;
+    until("the other run arrives", || scene.figures().runs == 1).await;
+    let of_other = scene.figures().turns;
+    scene.report(run, 2, &[ending()]).await;
+    until("the run arrives", || scene.figures().runs == 2).await;
+    let figures = scene.figures().turns;
+    let values = |instrument, turns: &TurnHistograms| -> BTreeSet<(String, u64, u64)> {
+        let sets = turns.of(instrument).iter();
+        let shown = sets.map(|(set, buckets)| (format!("{set:?}"), buckets.count(), buckets.sum));
+        shown.filter(|(set, _, _)| set.contains("\"m\"")).collect()
+    };
+    let set =
+        |more: &str| format!(r#"[("gen_ai.operation.name", "chat"), ("gen_ai.request.model", "m"){more}]"#);
+    let tokens = [
+        (set(r#", ("gen_ai.token.type", "input")"#), 2, 200),
+        (set(r#", ("gen_ai.token.type", "output")"#), 2, 14),
+    ];
+    assert_eq!(values(Instrument::TokenUsage, &figures), tokens.into());
+    assert_eq!(values(Instrument::TokenUsage, &of_other), BTreeSet::new(), "the run was open");
+    // Times of a recorded run are not durations of the model.
+    assert_eq!(values(Instrument::OperationDuration, &figures), [(set(""), 1, 1500)].into());
+    let own = of_other.of(Instrument::OperationDuration);
+    assert!(!own.is_empty() && own.keys().all(|set| set[2].0 == "gen_ai.request.model"), "{own:?}");
     scene.engine.shutdown().await;
 }

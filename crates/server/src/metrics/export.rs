@@ -1,6 +1,7 @@
 //! Figures of the export by OpenTelemetry, and of what is received by OTLP. See [`write_to`] and [`received`].
 
 use recount_face_hooks::OtlpFigures;
+use recount_otel::project::turns::{Instrument, TurnHistograms, page_label};
 use recount_otel::{ExportFigures, Exporter, Signal, SignalFigures};
 
 use super::text::{Kind, MetricsPage};
@@ -47,6 +48,7 @@ pub(super) fn write_to(page: &mut MetricsPage, exporter: &Exporter, last_positio
     let figures: Vec<_> = exporter.figures().into_values().collect();
     if exporter.endpoint(Signal::Traces).is_some() {
         runs(page, &figures);
+        turns(page, &figures);
     }
     for (signal, names) in [(Signal::Traces, TRACES), (Signal::Logs, LOGS)] {
         if exporter.endpoint(signal).is_some() {
@@ -110,6 +112,36 @@ fn runs(page: &mut MetricsPage, figures: &[ExportFigures]) {
     page.sample("_total", &[], sum(|figures| figures.cost_micros_usd) as f64 / 1e6);
 }
 
+/// The turns of exported runs, with the names of the GenAI conventions.
+fn turns(page: &mut MetricsPage, figures: &[ExportFigures]) {
+    let mut sum = TurnHistograms::default();
+    figures.iter().for_each(|figures| sum.add(&figures.turns));
+    for (instrument, unit, help) in [
+        (
+            Instrument::TokenUsage,
+            None,
+            "Tokens of the model turns of exported runs, as far as they report them.",
+        ),
+        (Instrument::OperationDuration, Some("seconds"), "Duration of the model turns of exported runs."),
+    ] {
+        if sum.of(instrument).is_empty() {
+            continue;
+        }
+        page.family(instrument.page_name(), Kind::Histogram, unit, help);
+        let scale = instrument.scale();
+        for (set, values) in sum.of(instrument) {
+            let names: Vec<String> = set.iter().map(|(attribute, _)| page_label(attribute)).collect();
+            let labels = names.iter().zip(set).map(|(name, (_, value))| (name.as_str(), value.as_str()));
+            let mut below = 0;
+            let buckets = instrument.bounds().into_iter().zip(values.counts).map(|(bound, count)| {
+                below += count;
+                (bound as f64 / scale, below)
+            });
+            page.buckets(&labels.collect::<Vec<_>>(), buckets, values.count(), values.sum as f64 / scale);
+        }
+    }
+}
+
 pub(super) fn received(page: &mut MetricsPage, figures: OtlpFigures) {
     let family = "Log records and spans that were received by OTLP: taken, or rejected for good.";
     page.family("recount_otlp_received", Kind::Counter, None, family);
@@ -120,5 +152,35 @@ pub(super) fn received(page: &mut MetricsPage, figures: OtlpFigures) {
         ("traces", "rejected", figures.spans_rejected),
     ] {
         page.sample("_total", &[("signal", signal), ("outcome", outcome)], count as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recount_otel::project::turns::Turn;
+
+    use super::*;
+
+    #[test]
+    fn turns_have_the_buckets_of_the_conventions() {
+        let mut figures = ExportFigures::default();
+        let turn = Turn { model: Some("m"), input_tokens: Some(5), duration_ms: Some(15), ..Turn::default() };
+        figures.turns.note(&turn);
+        let mut page = MetricsPage::default();
+        turns(&mut page, &[figures.clone(), figures]);
+        let text = page.finish();
+        let chat = "gen_ai_operation_name=\"chat\",gen_ai_request_model=\"m\"";
+        for line in [
+            format!("gen_ai_client_token_usage_bucket{{{chat},gen_ai_token_type=\"input\",le=\"4.0\"}} 0"),
+            format!("gen_ai_client_token_usage_bucket{{{chat},gen_ai_token_type=\"input\",le=\"16.0\"}} 2"),
+            format!("gen_ai_client_token_usage_sum{{{chat},gen_ai_token_type=\"input\"}} 10"),
+            "# UNIT gen_ai_client_operation_duration_seconds seconds".to_owned(),
+            format!("gen_ai_client_operation_duration_seconds_bucket{{{chat},le=\"0.01\"}} 0"),
+            format!("gen_ai_client_operation_duration_seconds_bucket{{{chat},le=\"0.02\"}} 2"),
+            format!("gen_ai_client_operation_duration_seconds_bucket{{{chat},le=\"81.92\"}} 2"),
+            format!("gen_ai_client_operation_duration_seconds_sum{{{chat}}} 0.03"),
+        ] {
+            assert!(text.lines().any(|there| there == line), "{line}\n{text}");
+        }
     }
 }
