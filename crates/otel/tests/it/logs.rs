@@ -7,11 +7,13 @@ use axum::http::HeaderMap;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use proptest::prelude::*;
 use prost::Message as _;
 use recount_event::{Event, codec};
 use recount_otel::ids::Origin;
 use recount_otel::project::records::{RunRecords, is_exported};
 use recount_otel::{Endpoint, ExportSettings};
+use recount_run_generator::own_run;
 
 use crate::properties::spans;
 use crate::receiver::{Receiver, text_of};
@@ -109,31 +111,51 @@ async fn events_arrive_while_their_run_is_open() {
 }
 
 /// The trace comes later, so its ids are known only by derivation.
+fn check_ids(name: &str, events: &[Event]) {
+    let spans = spans(events, true);
+    let ids: BTreeSet<&[u8]> = spans.iter().map(|span| span.span_id.as_slice()).collect();
+    let records = projected(events, true);
+    let exported = events.iter().filter(|event| is_exported(event.type_name())).count();
+    assert_eq!(records.len(), exported, "{name}");
+    for record in &records {
+        let event = &record.event_name;
+        assert_eq!(record.trace_id, spans[0].trace_id, "{name}: {event}");
+        assert!(ids.contains(record.span_id.as_slice()), "{name}: {event} is in no span");
+        let keys: BTreeSet<&str> = record.attributes.iter().map(|there| there.key.as_str()).collect();
+        assert_eq!(keys.len(), record.attributes.len(), "{name}: {:?}", record.attributes);
+    }
+    // A turn that fails and is repeated has two spans.
+    let named = |event: &str, title: &str| {
+        let of_records = records.iter().filter(|record| record.event_name == event);
+        let of_spans = spans.iter().filter(|span| span.name.split(' ').next() == Some(title));
+        let records: BTreeSet<&[u8]> = of_records.map(|record| record.span_id.as_slice()).collect();
+        let spans: BTreeSet<&[u8]> = of_spans.map(|span| span.span_id.as_slice()).collect();
+        assert_eq!(records, spans, "{name}: {event}");
+    };
+    named("turn.started", "chat");
+    named("run.queued", "invoke_agent");
+}
+
 #[test]
-fn every_record_is_in_the_trace_and_in_a_span_of_its_run() {
+fn every_record_of_a_story_is_in_a_span_of_its_run() {
     for (name, events) in stories() {
-        let spans = spans(&events, true);
-        let ids: BTreeSet<&[u8]> = spans.iter().map(|span| span.span_id.as_slice()).collect();
-        let records = projected(&events, true);
-        let exported = events.iter().filter(|event| is_exported(event.type_name())).count();
-        assert_eq!(records.len(), exported, "{name}");
-        for record in &records {
-            let event = &record.event_name;
-            assert_eq!(record.trace_id, spans[0].trace_id, "{name}: {event}");
-            assert!(ids.contains(record.span_id.as_slice()), "{name}: {event} is in no span");
-            let keys: BTreeSet<&str> = record.attributes.iter().map(|there| there.key.as_str()).collect();
-            assert_eq!(keys.len(), record.attributes.len(), "{name}: {:?}", record.attributes);
-        }
-        // A turn that fails and is repeated has two spans.
-        let named = |event: &str, title: &str| {
-            let of_records = records.iter().filter(|record| record.event_name == event);
-            let of_spans = spans.iter().filter(|span| span.name.split(' ').next() == Some(title));
-            let records: BTreeSet<&[u8]> = of_records.map(|record| record.span_id.as_slice()).collect();
-            let spans: BTreeSet<&[u8]> = of_spans.map(|span| span.span_id.as_slice()).collect();
-            assert_eq!(records, spans, "{name}: {event}");
-        };
-        named("turn.started", "chat");
-        named("run.queued", "invoke_agent");
+        check_ids(&name, &events);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(u32::try_from(recount_tier::times(200)).unwrap_or(u32::MAX))
+    })]
+
+    #[test]
+    fn every_record_of_a_run_is_in_a_span_of_its_run(
+        numbers in proptest::collection::vec(any::<u16>(), 0..400)
+    ) {
+        let stored = own_run(&numbers).iter().map(codec::encode).collect::<Vec<_>>();
+        let events: Vec<Event> = stored.iter().map(|bytes| codec::decode(bytes).unwrap()).collect();
+        check_ids("generated", &events);
     }
 }
 
