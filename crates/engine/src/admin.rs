@@ -18,7 +18,7 @@ mod statistics;
 mod tokens;
 mod webhooks;
 
-pub use crate::ground::counters::ScrubReport;
+pub use crate::ground::counters::{PromptWaits, ScrubReport};
 pub use artifacts::ArtifactDeletion;
 pub use handle::AdminHandle;
 pub use import::{Import, ImportedRun};

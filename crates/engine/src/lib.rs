@@ -25,8 +25,8 @@ pub(crate) use async_recursion::async_recursion as boxed;
 
 pub use admin::{
     AdminHandle, ArtifactDeletion, DeadLetter, DeadLetterRow, DisabledWebhook, EngineStats, Import,
-    ImportedRun, KeyRow, MissingBlob, Policy, ScrubReport, StoredSize, SweepPlan, SweepReport, TokenRow,
-    TokenRows, WebhookRow, add_token, expected_blobs, import, missing_blobs, remove_token, salvage,
+    ImportedRun, KeyRow, MissingBlob, Policy, PromptWaits, ScrubReport, StoredSize, SweepPlan, SweepReport,
+    TokenRow, TokenRows, WebhookRow, add_token, expected_blobs, import, missing_blobs, remove_token, salvage,
     signed_runs, signing_keys, stored_head, tokens,
 };
 pub use catalogue::{

@@ -1,68 +1,108 @@
-//! Finished spans that wait to be sent, and the request that they become.
+//! Items that wait to be sent, spans or log records, and the request that they become.
 //!
 //! It must not know how requests are sent. Start with [`Batch`].
 
 use std::ops::Range;
 
-use prost::Message as _;
+use prost::Message;
 
 use crate::limits;
 use crate::project::attributes::SCHEMA_URL;
 use crate::proto::{
-    ExportRequest, InstrumentationScope, KeyValue, Resource, ResourceSpans, ScopeSpans, Span,
+    ExportRequest, InstrumentationScope, KeyValue, LogRecord, LogsRequest, Resource, ResourceLogs,
+    ResourceSpans, ScopeLogs, ScopeSpans, Span,
 };
-use crate::settings::ExportSettings;
+use crate::settings::{ExportSettings, Signal};
 
-/// Spans of one tenant, in the order of their runs.
-pub(crate) struct Batch {
+/// What a signal sends.
+pub(crate) trait Item: Message + Clone + 'static {
+    const SIGNAL: Signal;
+    /// In the log of the server.
+    const NOUN: &'static str;
+
+    /// The name of this one, in the log of the server.
+    fn name(&self) -> &str;
+
+    /// The request with these items, encoded.
+    fn request(resource: Resource, scope: InstrumentationScope, items: Vec<Self>) -> Vec<u8>;
+}
+
+impl Item for Span {
+    const SIGNAL: Signal = Signal::Traces;
+    const NOUN: &'static str = "span";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn request(resource: Resource, scope: InstrumentationScope, spans: Vec<Span>) -> Vec<u8> {
+        let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, schema_url: SCHEMA_URL.to_owned() }];
+        let resource = Some(resource);
+        ExportRequest { resource_spans: vec![ResourceSpans { resource, scope_spans }] }.encode_to_vec()
+    }
+}
+
+impl Item for LogRecord {
+    const SIGNAL: Signal = Signal::Logs;
+    const NOUN: &'static str = "log record";
+
+    fn name(&self) -> &str {
+        &self.event_name
+    }
+
+    fn request(resource: Resource, scope: InstrumentationScope, log_records: Vec<LogRecord>) -> Vec<u8> {
+        let scope_logs =
+            vec![ScopeLogs { scope: Some(scope), log_records, schema_url: SCHEMA_URL.to_owned() }];
+        let resource = Some(resource);
+        LogsRequest { resource_logs: vec![ResourceLogs { resource, scope_logs }] }.encode_to_vec()
+    }
+}
+
+/// Items of one tenant, in their order.
+pub(crate) struct Batch<I> {
     resource: Resource,
-    spans: Vec<Span>,
+    items: Vec<I>,
     bytes: usize,
 }
 
-impl Batch {
-    pub(crate) fn new(settings: &ExportSettings, tenant: &str) -> Batch {
-        Batch { resource: resource(settings, Some(tenant)), spans: Vec::new(), bytes: 0 }
+impl<I: Item> Batch<I> {
+    pub(crate) fn new(settings: &ExportSettings, tenant: &str) -> Self {
+        Batch { resource: resource(settings, Some(tenant)), items: Vec::new(), bytes: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+        self.items.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.spans.len()
+        self.items.len()
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.spans.len() >= limits::BATCH_SPANS_MAX || self.bytes >= limits::BATCH_BYTES_MAX
+        self.items.len() >= limits::BATCH_SPANS_MAX || self.bytes >= limits::BATCH_BYTES_MAX
     }
 
-    pub(crate) fn add(&mut self, span: Span) {
-        self.bytes += span.encoded_len();
-        self.spans.push(span);
+    pub(crate) fn add(&mut self, item: I) {
+        self.bytes += item.encoded_len();
+        self.items.push(item);
     }
 
     pub(crate) fn clear(&mut self) {
-        self.spans.clear();
+        self.items.clear();
         self.bytes = 0;
     }
 
-    pub(crate) fn span(&self, at: usize) -> &Span {
-        &self.spans[at]
+    pub(crate) fn item(&self, at: usize) -> &I {
+        &self.items[at]
     }
 
-    pub(crate) fn request(&self, range: Range<usize>) -> ExportRequest {
+    /// The body of the request with these items.
+    pub(crate) fn request(&self, range: Range<usize>) -> Vec<u8> {
         let scope = InstrumentationScope {
             name: "recount".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let scope_spans = ScopeSpans {
-            scope: Some(scope),
-            spans: self.spans[range].to_vec(),
-            schema_url: SCHEMA_URL.to_owned(),
-        };
-        let resource = Some(self.resource.clone());
-        ExportRequest { resource_spans: vec![ResourceSpans { resource, scope_spans: vec![scope_spans] }] }
+        I::request(self.resource.clone(), scope, self.items[range].to_vec())
     }
 }
 

@@ -15,13 +15,13 @@ pub const STATUS_CHARS_MAX: usize = 1_000;
 /// Bytes of the name of a recorder's source; a longer one is not exported.
 pub const SOURCE_BYTES_MAX: usize = 256;
 
-/// Spans of one request; with more, the next request starts.
+/// Spans or log records of one request; with more, the next request starts.
 pub const BATCH_SPANS_MAX: usize = 512;
 
-/// Bytes of the spans of one request after which the next request starts. One span may exceed it.
+/// Bytes of the spans or log records of one request after which the next request starts. One of them may exceed it.
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// How long finished spans wait for others; then they are sent.
+/// How long finished spans and log records wait for others; then they are sent.
 pub const BATCH_WAIT: Duration = Duration::from_secs(1);
 
 /// Events of a run that are read at a time.
@@ -51,15 +51,25 @@ pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
 /// The longest `Retry-After` that is honoured; a longer one counts as this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// How often the position of the export is stored while it advances. After a crash, runs that ended since then are
-/// exported again, with the same ids.
+/// How often the position of an export is stored while it advances. After a crash, what is after it is exported again, with
+/// the same ids.
 pub const CURSOR_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a stopping server tries to send finished spans; then they are sent after the next start.
+/// How long a stopping server tries to send finished spans and log records; then they are sent after the next start.
 pub const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// Runs above a child run that are looked at to find the first one; beyond that the last one found counts as it.
 pub const ANCESTORS_MAX: usize = 64;
+
+/// Runs whose traces and turns are kept for their next log records. With more, all are forgotten, and read from the store
+/// when they are needed.
+pub const RUNS_KEPT_MAX: usize = 4_096;
+
+/// Attribute sets of one metric of model turns. Turns with further ones count in one set, with `otel.metric.overflow`.
+pub const METRIC_SETS_MAX: usize = 100;
+
+/// Bytes of one value in these sets. Turns with a longer one count in the set of the others.
+pub const METRIC_VALUE_BYTES_MAX: usize = 256;
 
 /// How often metrics are sent. A failed attempt is not repeated before.
 pub const METRICS_EVERY: Duration = Duration::from_secs(60);

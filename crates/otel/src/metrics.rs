@@ -11,6 +11,7 @@ use std::time::Duration;
 use prost::Message;
 use recount_world::{Shutdown, World};
 
+use crate::project::turns::{self, Instrument};
 use crate::proto::{InstrumentationScope, KeyValue, Resource};
 use crate::send::{Reply, Sender};
 
@@ -111,6 +112,8 @@ pub struct HistogramPoint {
     pub bucket_counts: Vec<u64>,
     #[prost(double, repeated, tag = "7")]
     pub explicit_bounds: Vec<f64>,
+    #[prost(message, repeated, tag = "9")]
+    pub attributes: Vec<KeyValue>,
 }
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
@@ -129,7 +132,7 @@ struct Family<'a> {
 struct Sample<'a> {
     /// What its name has after that of the family.
     suffix: &'a str,
-    labels: Vec<(&'a str, &'a str)>,
+    labels: Vec<(&'a str, String)>,
     value: f64,
 }
 
@@ -163,16 +166,34 @@ pub fn request(page: &str, resource: Resource, started_ms: u64, now_ms: u64) -> 
     MetricsRequest { resource_metrics: vec![ResourceMetrics { resource: Some(resource), scope_metrics }] }
 }
 
-/// `name{label="value",…} number`, without escaped values, of which the page has none.
+/// `name{label="value",…} number`.
 fn sample<'a>(family: &str, line: &'a str) -> Option<Sample<'a>> {
     let (head, value) = line.rsplit_once(' ')?;
-    let (name, labels) = head.split_once('{').unwrap_or((head, ""));
-    let labels = labels.trim_end_matches('}').split("\",").filter_map(|label| {
-        let (name, value) = label.split_once("=\"")?;
-        Some((name, value.trim_end_matches('"')))
-    });
-    let suffix = name.strip_prefix(family)?;
-    Some(Sample { suffix, labels: labels.collect(), value: value.parse().ok()? })
+    let (name, labels) = match head.split_once('{') {
+        Some((name, labels)) => (name, read_labels(labels.strip_suffix('}')?)?),
+        None => (head, Vec::new()),
+    };
+    Some(Sample { suffix: name.strip_prefix(family)?, labels, value: value.parse().ok()? })
+}
+
+fn read_labels(mut text: &str) -> Option<Vec<(&str, String)>> {
+    let mut labels = Vec::new();
+    while let Some((name, rest)) = text.split_once("=\"") {
+        let (mut value, mut chars) = (String::new(), rest.char_indices());
+        let end = loop {
+            match chars.next()? {
+                (end, '"') => break end,
+                (_, '\\') => value.push(match chars.next()?.1 {
+                    'n' => '\n',
+                    other => other,
+                }),
+                (_, other) => value.push(other),
+            }
+        };
+        labels.push((name, value));
+        text = rest[end + 1..].trim_start_matches(',');
+    }
+    Some(labels)
 }
 
 impl Family<'_> {
@@ -185,41 +206,51 @@ impl Family<'_> {
                 is_monotonic: true,
             }),
             "histogram" => Points::Histogram(Histogram {
-                data_points: vec![self.histogram(times)],
+                data_points: self.histograms(times),
                 aggregation_temporality: CUMULATIVE,
             }),
             _ => Points::Gauge(Gauge { data_points: points() }),
         };
         let suffix = if self.kind == "info" { "_info" } else { "" };
+        let unit = match self.unit {
+            "seconds" => "s",
+            "bytes" => "By",
+            other => other,
+        };
+        let of_turns = Instrument::ALL.into_iter().find(|instrument| instrument.page_name() == self.name);
         Metric {
-            name: format!("{}{suffix}", self.name),
+            name: of_turns.map_or_else(|| format!("{}{suffix}", self.name), |of| of.name().to_owned()),
             description: self.help.to_owned(),
-            unit: match self.unit {
-                "seconds" => "s".to_owned(),
-                "bytes" => "By".to_owned(),
-                other => other.to_owned(),
-            },
+            unit: of_turns.map_or_else(|| unit.to_owned(), |of| of.unit().to_owned()),
             points: Some(points),
         }
     }
 
-    /// The one histogram of a family. Buckets of the page include those before them.
-    fn histogram(&self, (start_time_unix_nano, time_unix_nano): (u64, u64)) -> HistogramPoint {
-        let (mut bucket_counts, mut explicit_bounds, mut before) = (Vec::new(), Vec::new(), 0);
-        let (mut count, mut sum) = (0, None);
+    /// One for each set of labels. Buckets of the page include those before them.
+    fn histograms(&self, (start_time_unix_nano, time_unix_nano): (u64, u64)) -> Vec<HistogramPoint> {
+        let (mut points, mut before) = (Vec::<HistogramPoint>::new(), 0);
         for Sample { suffix, labels, value } in &self.samples {
-            match (*suffix, labels.first()) {
+            let (bounds, others): (Vec<_>, Vec<_>) = labels.iter().partition(|(name, _)| *name == "le");
+            let attributes: Vec<KeyValue> = others.into_iter().map(attribute).collect();
+            if points.last().is_none_or(|point| point.attributes != attributes) {
+                before = 0;
+                let times =
+                    HistogramPoint { start_time_unix_nano, time_unix_nano, ..HistogramPoint::default() };
+                points.push(HistogramPoint { attributes, ..times });
+            }
+            let Some(point) = points.last_mut() else { continue };
+            match (*suffix, bounds.first()) {
                 ("_bucket", Some((_, bound))) => {
                     let through = *value as u64;
-                    bucket_counts.push(through.saturating_sub(before));
+                    point.bucket_counts.push(through.saturating_sub(before));
                     before = through;
-                    explicit_bounds.extend(bound.parse::<f64>().ok().filter(|bound| bound.is_finite()));
+                    point.explicit_bounds.extend(bound.parse::<f64>().ok().filter(|bound| bound.is_finite()));
                 }
-                ("_count", _) => count = *value as u64,
-                _ => sum = Some(*value),
+                ("_count", _) => point.count = *value as u64,
+                _ => point.sum = Some(*value),
             }
         }
-        HistogramPoint { start_time_unix_nano, time_unix_nano, count, sum, bucket_counts, explicit_bounds }
+        points
     }
 }
 
@@ -228,7 +259,17 @@ fn point(sample: &Sample<'_>, times: (u64, u64)) -> NumberPoint {
         start_time_unix_nano: times.0,
         time_unix_nano: times.1,
         as_double: Some(sample.value),
-        attributes: sample.labels.iter().map(|(name, value)| KeyValue::new(name, *value)).collect(),
+        attributes: sample.labels.iter().map(attribute).collect(),
+    }
+}
+
+/// The attribute of a label of the page.
+fn attribute((label, value): &(&str, String)) -> KeyValue {
+    match turns::attribute_of(label) {
+        // Boolean, as in the SDKs of OpenTelemetry.
+        Some(turns::OVERFLOW) => KeyValue::new(turns::OVERFLOW, true),
+        Some(name) => KeyValue::new(name, value.as_str()),
+        None => KeyValue::new(label, value.as_str()),
     }
 }
 
@@ -250,7 +291,7 @@ pub(crate) async fn push(
             () = tokio::time::sleep(every) => {}
         }
         let request = request(&read().await, resource.clone(), started_ms, clock.now_ms());
-        let failure = match sender.send_body(request.encode_to_vec()).await {
+        let failure = match sender.send(request.encode_to_vec()).await {
             Reply::Taken { rejected: 0, .. } => None,
             Reply::Taken { rejected, why } => Some(format!("{rejected} were rejected: {why}")),
             Reply::Refused { why, .. } | Reply::Later { why, .. } => Some(why),
@@ -300,5 +341,34 @@ mod tests {
         assert_eq!(sum.data_points[0].attributes, labels);
         let Some(Points::Gauge(gauge)) = &metrics[2].points else { panic!("{:?}", metrics[2]) };
         assert_eq!(gauge.data_points[0].as_double, Some(0.25));
+    }
+
+    #[test]
+    fn metrics_of_turns_have_the_names_of_the_conventions() {
+        let page = r#"# TYPE gen_ai_client_operation_duration_seconds histogram
+# UNIT gen_ai_client_operation_duration_seconds seconds
+# HELP gen_ai_client_operation_duration_seconds Times.
+gen_ai_client_operation_duration_seconds_bucket{gen_ai_request_model="a \"b\",\\c\n",le="0.01"} 1
+gen_ai_client_operation_duration_seconds_bucket{gen_ai_request_model="a \"b\",\\c\n",le="+Inf"} 3
+gen_ai_client_operation_duration_seconds_count{gen_ai_request_model="a \"b\",\\c\n"} 3
+gen_ai_client_operation_duration_seconds_sum{gen_ai_request_model="a \"b\",\\c\n"} 7.5
+gen_ai_client_operation_duration_seconds_bucket{otel_metric_overflow="true",le="0.01"} 0
+gen_ai_client_operation_duration_seconds_bucket{otel_metric_overflow="true",le="+Inf"} 1
+gen_ai_client_operation_duration_seconds_count{otel_metric_overflow="true"} 1
+gen_ai_client_operation_duration_seconds_sum{otel_metric_overflow="true"} 2
+# EOF
+"#;
+        let request = request(page, Resource { attributes: Vec::new() }, 1, 2);
+        let metric = &request.resource_metrics[0].scope_metrics[0].metrics[0];
+        assert_eq!((&*metric.name, &*metric.unit), ("gen_ai.client.operation.duration", "s"));
+        let Some(Points::Histogram(histogram)) = &metric.points else { panic!("{metric:?}") };
+        let [first, others] = histogram.data_points.as_slice() else { panic!("{histogram:?}") };
+        assert_eq!(first.attributes, [KeyValue::new("gen_ai.request.model", "a \"b\",\\c\n")]);
+        assert_eq!((&*first.bucket_counts, first.count, first.sum), ([1, 2].as_slice(), 3, Some(7.5)));
+        assert_eq!(others.attributes, [KeyValue::new("otel.metric.overflow", true)]);
+        assert_eq!(
+            (&*others.bucket_counts, &*others.explicit_bounds),
+            ([0, 1].as_slice(), [0.01].as_slice())
+        );
     }
 }

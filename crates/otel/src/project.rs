@@ -5,13 +5,15 @@
 
 pub mod attributes;
 mod contents;
+mod facts;
+pub mod records;
+pub mod turns;
 
 use std::collections::BTreeMap;
 
-use recount_event::family::approval::{DecidedElsewhere, Decision};
 use recount_event::family::run::{Agent, Driver, Queued};
-use recount_event::family::tool::{Ended, Invoked, RefusalCode, Refused};
-use recount_event::family::turn::{self, StopReason};
+use recount_event::family::tool::{Ended, Invoked, Refused};
+use recount_event::family::turn;
 use recount_event::family::{gap, run};
 use recount_event::{
     Event, ForeignId, Json, Payload, PromptEvent, PromptName, PromptStep, RunId, SessionId, TaskId, time,
@@ -20,12 +22,13 @@ use serde_json::{Value, json};
 
 use self::attributes as name;
 use self::contents::{Messages, write_text};
+use self::facts::{
+    Attempts, SOURCE_EVENT, Settled, Source, add, add_completed, add_invoked, add_request, call_error,
+    dollars, finish_reason, nanos, refusal, status_message,
+};
+use self::turns::{Turn, TurnHistograms};
 use crate::ids::{Origin, SpanName};
-use crate::limits;
 use crate::proto::{KeyValue, Span, SpanKind, Status, StatusCode};
-
-/// The event in which a recorder names its source.
-const SOURCE_EVENT: &str = "ext.recount.source";
 
 /// The spans of one run, made from its events in order. Holds what is open; finished spans are handed out at once.
 pub struct RunSpans {
@@ -35,13 +38,13 @@ pub struct RunSpans {
     with_contents: bool,
     top: RunFields,
     turn: Option<OpenTurn>,
-    /// The newest turn, and how often it was started.
-    newest: Option<(u64, u64)>,
+    attempts: Attempts,
     calls: BTreeMap<ForeignId, OpenCall>,
     prompts: BTreeMap<PromptName, OpenSpan>,
     /// Messages since the model was last called.
     input: Messages,
     last_ms: u64,
+    histograms: TurnHistograms,
 }
 
 /// What the run's own span has.
@@ -86,14 +89,6 @@ pub struct RunTotals {
     pub is_failed: bool,
 }
 
-/// The source of an external run, as its recorder names it.
-#[derive(Debug, serde::Deserialize)]
-struct Source {
-    source: String,
-    #[serde(default)]
-    version: Option<String>,
-}
-
 struct OpenSpan {
     start_ms: u64,
     attributes: Vec<KeyValue>,
@@ -103,6 +98,7 @@ struct OpenTurn {
     index: u64,
     attempt: u64,
     model: Option<String>,
+    provider: Option<String>,
     span: OpenSpan,
     first_chunk_ms: Option<u64>,
     output: Messages,
@@ -142,11 +138,12 @@ impl RunSpans {
             with_contents,
             top: RunFields::default(),
             turn: None,
-            newest: None,
+            attempts: Attempts::default(),
             calls: BTreeMap::new(),
             prompts: BTreeMap::new(),
             input: Messages::default(),
             last_ms: 0,
+            histograms: TurnHistograms::default(),
         }
     }
 
@@ -160,6 +157,11 @@ impl RunSpans {
         let [input_tokens, output_tokens, cost_micros_usd] = self.top.used().map(Option::unwrap_or_default);
         let is_failed = self.top.status.as_deref() == Some("failed");
         RunTotals { input_tokens, output_tokens, cost_micros_usd, is_failed }
+    }
+
+    /// The turns so far, which are not returned again.
+    pub fn take_histograms(&mut self) -> TurnHistograms {
+        std::mem::take(&mut self.histograms)
     }
 
     /// Takes the next event and adds the spans that it finishes.
@@ -191,6 +193,7 @@ impl RunSpans {
                 self.top.reported = Some([tokens[0], tokens[1], tick.cumulative_cost_micros_usd]);
             }
             Payload::TurnFailed(failed) => {
+                self.measure(at, None, Turn { error: Some(&failed.code), ..Turn::default() });
                 finished.extend(self.turn_failed(at, &failed.code, Some(&failed.message)));
             }
             Payload::AssistantTextDelta(_)
@@ -296,12 +299,7 @@ impl RunSpans {
     }
 
     fn source(&mut self, data: &str) {
-        let source = serde_json::from_str(data).ok();
-        let fits = |source: &Source| {
-            let version = source.version.as_deref().unwrap_or_default();
-            source.source.len() + version.len() <= limits::SOURCE_BYTES_MAX
-        };
-        self.top.source = self.top.source.take().or(source.filter(fits));
+        self.top.source = self.top.source.take().or_else(|| Source::parse(data));
     }
 
     fn ended(&mut self, at: u64, status: &str, error: Option<(&str, Option<&String>)>) {
@@ -320,12 +318,12 @@ impl RunSpans {
     fn turn_started(&mut self, at: u64, started: &turn::Started, finished: &mut Vec<Span>) {
         finished.extend(self.turn_failed(at, "incomplete", None));
         let index = started.turn_index;
-        let attempt = self.newest.filter(|(newest, _)| *newest == index).map_or(0, |(_, attempts)| attempts);
-        self.newest = Some((index, attempt + 1));
+        let attempt = self.attempts.start(index);
         let model = started.model.clone().or_else(|| self.top.model.clone());
+        let provider = started.provider.clone().or_else(|| self.top.provider.clone());
         let mut attributes = vec![KeyValue::new(name::OPERATION, "chat"), KeyValue::new(name::TURN, index)];
         add(&mut attributes, name::ATTEMPT, (attempt > 0).then_some(attempt));
-        add(&mut attributes, name::PROVIDER, started.provider.as_deref().or(self.top.provider.as_deref()));
+        add(&mut attributes, name::PROVIDER, provider.as_deref());
         add(&mut attributes, name::MODEL, model.as_deref());
         if self.with_contents {
             let texts =
@@ -341,8 +339,8 @@ impl RunSpans {
         // A repeated attempt gets the same messages again.
         self.input.write(name::INPUT, &mut attributes);
         let span = OpenSpan { start_ms: at, attributes };
-        self.turn =
-            Some(OpenTurn { index, attempt, model, span, first_chunk_ms: None, output: Messages::default() });
+        let (first_chunk_ms, output) = (None, Messages::default());
+        self.turn = Some(OpenTurn { index, attempt, model, provider, span, first_chunk_ms, output });
     }
 
     /// The model answered with a part of a message.
@@ -352,7 +350,19 @@ impl RunSpans {
         }
     }
 
+    /// Adds the open turn to the histograms. Times of recorded runs are those of their recorder, so their turns have no
+    /// duration unless it is reported.
+    fn measure(&mut self, at: u64, reported_ms: Option<u64>, measured: Turn<'_>) {
+        let Some(turn) = &self.turn else { return };
+        let is_own = self.top.driver == Some(Driver::Own);
+        let duration_ms = reported_ms.or_else(|| is_own.then(|| at.saturating_sub(turn.span.start_ms)));
+        let (provider, model) = (turn.provider.as_deref(), turn.model.as_deref());
+        self.histograms.note(&Turn { provider, model, duration_ms, ..measured });
+    }
+
     fn turn_completed(&mut self, at: u64, completed: &turn::Completed) -> Option<Span> {
+        let (input_tokens, output_tokens) = (completed.input_tokens, completed.output_tokens);
+        self.measure(at, completed.duration_ms, Turn { input_tokens, output_tokens, ..Turn::default() });
         let mut turn = self.turn.take()?;
         self.top.turns += 1;
         let sum = |sum: &mut Option<u64>, more: Option<u64>| {
@@ -364,12 +374,7 @@ impl RunSpans {
         self.input = Messages::default();
         let reason = finish_reason(completed.stop_reason);
         turn.output.finish(reason);
-        let attributes = &mut turn.span.attributes;
-        attributes.push(KeyValue::new(name::FINISH_REASONS, [reason]));
-        add(attributes, name::INPUT_TOKENS, completed.input_tokens);
-        add(attributes, name::CACHED_TOKENS, completed.cached_input_tokens.filter(|tokens| *tokens > 0));
-        add(attributes, name::OUTPUT_TOKENS, completed.output_tokens);
-        add(attributes, name::COST, completed.cost_micros_usd.map(dollars));
+        add_completed(&mut turn.span.attributes, completed);
         Some(self.turn_span(turn, at, None))
     }
 
@@ -392,9 +397,7 @@ impl RunSpans {
 
     fn invoked(&mut self, at: u64, invoked: &Invoked) {
         let mut attributes = Vec::new();
-        add(&mut attributes, name::TOOL_KIND, invoked.kind.as_deref());
-        add(&mut attributes, name::TOOL_EXECUTOR, invoked.executor.map(|executor| executor.as_str()));
-        add(&mut attributes, name::MCP_SERVER, invoked.mcp_server.as_deref());
+        add_invoked(&mut attributes, invoked);
         let tool = invoked.tool_name.clone();
         let call = self.calls.entry(invoked.tool_call_id.clone());
         let call = call.or_insert_with(|| OpenCall { tool, arguments: None, invoked: None });
@@ -431,10 +434,7 @@ impl RunSpans {
             write_text(name::RESULT, &text, &mut span.attributes);
             self.input.response(ended.tool_call_id.as_str(), &text);
         }
-        let code = match outcome {
-            "failed" | "timed_out" => Some(ended.code.as_deref().unwrap_or(outcome)),
-            _ => ended.result.as_deref().filter(|result| *result == "tool_error"),
-        };
+        let code = call_error(ended, outcome);
         let (id, tool, message) = (&ended.tool_call_id, &ended.tool_name, ended.error.as_deref());
         self.call_span(id, tool, span, at, outcome, code, message)
     }
@@ -449,10 +449,7 @@ impl RunSpans {
         if self.with_contents {
             self.input.response(refused.tool_call_id.as_str(), &refused.message);
         }
-        let by_a_person =
-            matches!(refused.code, RefusalCode::Denied | RefusalCode::TimedOut | RefusalCode::Cancelled);
-        let code = (!by_a_person).then(|| refused.code.as_str());
-        let outcome = if by_a_person { refused.code.as_str() } else { "refused" };
+        let (outcome, code) = refusal(refused);
         let span = OpenSpan { start_ms: at, attributes };
         self.call_span(
             &refused.tool_call_id,
@@ -494,7 +491,8 @@ impl RunSpans {
     fn prompt(&mut self, at: u64, prompt: &PromptEvent<'_>, payload: &Payload) -> Option<Span> {
         match prompt.step {
             PromptStep::Requested => {
-                let attributes = self.prompt_attributes(payload);
+                let mut attributes = Vec::new();
+                add_request(&mut attributes, payload, self.with_contents);
                 self.prompts.insert(prompt.name(), OpenSpan { start_ms: at, attributes });
                 None
             }
@@ -508,25 +506,6 @@ impl RunSpans {
                 Some(self.prompt_span(&prompt.name(), span, at, settled.outcome, settled.by))
             }
         }
-    }
-
-    fn prompt_attributes(&self, payload: &Payload) -> Vec<KeyValue> {
-        let mut attributes = Vec::new();
-        let (call, question) = match payload {
-            Payload::ApprovalRequested(request) => {
-                add(&mut attributes, name::APPROVAL_TOOL, Some(request.kind.as_str()));
-                add(&mut attributes, name::APPROVAL_RISK, request.risk_level.map(|risk| risk.as_str()));
-                (Some(&request.tool_call_id), &request.summary)
-            }
-            Payload::ClarificationRequested(request) => (request.tool_call_id.as_ref(), &request.question),
-            Payload::HandoffRequested(request) => (request.tool_call_id.as_ref(), &request.reason),
-            _ => return attributes,
-        };
-        add(&mut attributes, name::APPROVAL_CALL, call.map(ForeignId::as_str));
-        if self.with_contents {
-            write_text(name::APPROVAL_QUESTION, question, &mut attributes);
-        }
-        attributes
     }
 
     fn prompt_span(
@@ -563,8 +542,7 @@ impl RunSpans {
         add(&mut attributes, name::RUN_PRIOR, top.prior.as_deref());
         add(&mut attributes, name::USER, top.requested_by.as_deref());
         if let Some(source) = &top.source {
-            attributes.push(KeyValue::new(name::SOURCE, source.source.as_str()));
-            add(&mut attributes, name::SOURCE_VERSION, source.version.as_deref());
+            source.add(&mut attributes);
         }
         add(&mut attributes, name::RUN_STATUS, top.status.as_deref());
         add(&mut attributes, name::CANCELLED_BY, top.cancelled_by.as_deref());
@@ -632,66 +610,7 @@ impl RunSpans {
 
     /// Messages may contain paths, arguments and text of models, so they are contents.
     fn error(&self, code: &str, message: Option<&str>) -> SpanError {
-        let message = message.filter(|_| self.with_contents);
-        let message = message.map(|text| text.chars().take(limits::STATUS_CHARS_MAX).collect());
+        let message = message.filter(|_| self.with_contents).map(status_message);
         SpanError { code: code.to_owned(), message }
     }
-}
-
-/// The outcome of a prompt.
-struct Settled<'e> {
-    outcome: &'static str,
-    by: Option<&'e str>,
-    answer: Option<String>,
-}
-
-impl<'e> Settled<'e> {
-    fn of(payload: &'e Payload) -> Option<Self> {
-        let (outcome, by, answer) = match payload {
-            Payload::ApprovalResolved(event) => {
-                let outcome = match (event.decision, event.decided_elsewhere) {
-                    (Decision::Cancelled, Some(DecidedElsewhere::Approved)) => "approved_elsewhere",
-                    (Decision::Cancelled, Some(DecidedElsewhere::Rejected)) => "rejected_elsewhere",
-                    (Decision::Cancelled, Some(DecidedElsewhere::Undecided)) => "undecided",
-                    (decision, _) => decision.as_str(),
-                };
-                (outcome, Some(event.by.as_str()), event.comment.clone())
-            }
-            Payload::ApprovalTimedOut(event) => ("timed_out", event.by.as_deref(), None),
-            Payload::ClarificationAnswered(event) => {
-                ("answered", Some(event.by.as_str()), Some(event.response.texts()))
-            }
-            Payload::ClarificationTimedOut(event) => ("timed_out", event.by.as_deref(), None),
-            Payload::HandoffAcknowledged(event) => {
-                ("acknowledged", Some(event.by.as_str()), event.comment.clone())
-            }
-            Payload::HandoffRejected(event) => ("rejected", Some(event.by.as_str()), event.reason.clone()),
-            Payload::HandoffTimedOut(_) => ("timed_out", None, None),
-            _ => return None,
-        };
-        Some(Settled { outcome, by, answer })
-    }
-}
-
-/// The words of the GenAI conventions.
-fn finish_reason(reason: StopReason) -> &'static str {
-    match reason {
-        StopReason::EndTurn => "stop",
-        StopReason::ToolUse => "tool_call",
-        StopReason::MaxTokens => "length",
-        StopReason::Refusal => "content_filter",
-        StopReason::Error => "error",
-    }
-}
-
-fn add<V: Into<crate::proto::Value>>(attributes: &mut Vec<KeyValue>, key: &str, value: Option<V>) {
-    attributes.extend(value.map(|value| KeyValue::new(key, value)));
-}
-
-fn dollars(micros: u64) -> f64 {
-    micros as f64 / 1e6
-}
-
-fn nanos(ms: u64) -> u64 {
-    ms.saturating_mul(1_000_000)
 }

@@ -1,7 +1,7 @@
-//! The messages of OTLP for traces, with the fields that the export uses: `opentelemetry/proto/trace/v1` and
-//! `collector/trace/v1` of opentelemetry-proto 1.x. Numbers of fields never change.
+//! The messages of OTLP for traces and logs, with the fields that the export uses: `opentelemetry/proto/trace/v1`, `logs/v1`
+//! and their `collector` of opentelemetry-proto 1.x. Numbers of fields never change.
 //!
-//! It must not know what a span means. Start with [`ExportRequest`].
+//! It must not know what a span or a record means. Start with [`ExportRequest`] and [`LogsRequest`].
 
 use prost::Message;
 
@@ -92,6 +92,62 @@ pub enum StatusCode {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub struct LogsRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub resource_logs: Vec<ResourceLogs>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ResourceLogs {
+    #[prost(message, optional, tag = "1")]
+    pub resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    pub scope_logs: Vec<ScopeLogs>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ScopeLogs {
+    #[prost(message, optional, tag = "1")]
+    pub scope: Option<InstrumentationScope>,
+    #[prost(message, repeated, tag = "2")]
+    pub log_records: Vec<LogRecord>,
+    #[prost(string, tag = "3")]
+    pub schema_url: String,
+}
+
+/// An event as a log record.
+#[derive(Clone, PartialEq, Message)]
+pub struct LogRecord {
+    #[prost(fixed64, tag = "1")]
+    pub time_unix_nano: u64,
+    #[prost(enumeration = "Severity", tag = "2")]
+    pub severity_number: i32,
+    #[prost(string, tag = "3")]
+    pub severity_text: String,
+    #[prost(message, optional, tag = "5")]
+    pub body: Option<AnyValue>,
+    #[prost(message, repeated, tag = "6")]
+    pub attributes: Vec<KeyValue>,
+    #[prost(bytes = "vec", tag = "9")]
+    pub trace_id: Vec<u8>,
+    #[prost(bytes = "vec", tag = "10")]
+    pub span_id: Vec<u8>,
+    #[prost(fixed64, tag = "11")]
+    pub observed_time_unix_nano: u64,
+    #[prost(string, tag = "12")]
+    pub event_name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum Severity {
+    Unspecified = 0,
+    Info = 9,
+    Warn = 13,
+    Error = 17,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub struct KeyValue {
     #[prost(string, tag = "1")]
     pub key: String,
@@ -132,6 +188,7 @@ pub struct ExportResponse {
     pub partial_success: Option<PartialSuccess>,
 }
 
+/// The response for logs counts records in the same field.
 #[derive(Clone, PartialEq, Message)]
 pub struct PartialSuccess {
     #[prost(int64, tag = "1")]

@@ -10,7 +10,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 
 use crate::limits;
-use crate::proto::{ExportRequest, ExportResponse};
+use crate::proto::ExportResponse;
 use crate::settings::{Endpoint, Headers};
 
 const PROTOBUF: &str = "application/x-protobuf";
@@ -24,7 +24,7 @@ pub(crate) struct Sender {
 /// What an endpoint made of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Taken, except for so many spans, and why.
+    /// Taken, except for so many items, and why.
     Taken { rejected: u64, why: String },
     /// Never taken in this form, because of its size or its content.
     Refused { status: u16, why: String },
@@ -55,12 +55,8 @@ impl Sender {
         Ok(Sender { http, url: endpoint.url().clone(), headers: headers.0.clone() })
     }
 
-    pub(crate) async fn send(&self, request: &ExportRequest) -> Reply {
-        self.send_body(request.encode_to_vec()).await
-    }
-
     /// Sends a request of any signal; all have the same response.
-    pub(crate) async fn send_body(&self, body: Vec<u8>) -> Reply {
+    pub(crate) async fn send(&self, body: Vec<u8>) -> Reply {
         let body = Bytes::from(body);
         let sent = self.http.post(self.url.clone()).headers(self.headers.clone());
         let sent = sent.header(CONTENT_TYPE, PROTOBUF).body(body).send().await;

@@ -8,18 +8,51 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 /// Where and what to export.
 #[derive(Debug, Clone)]
 pub struct ExportSettings {
-    pub endpoint: Endpoint,
+    /// The address that takes traces, and beside it that for metrics.
+    pub traces: Option<Endpoint>,
+    /// The address that takes logs.
+    pub logs: Option<Endpoint>,
     pub headers: Headers,
     pub service_name: String,
     /// Further attributes of the resource.
     pub resource: Vec<(String, String)>,
     /// Whether prompts, arguments, outputs and messages are exported.
     pub contents: bool,
-    /// Whether the first start also exports runs that ended before it.
+    /// Whether the first start also exports what was before it.
     pub history: bool,
 }
 
-/// The address that takes traces.
+/// What is exported of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Ended runs, as spans.
+    Traces,
+    /// Events, as log records.
+    Logs,
+}
+
+impl Signal {
+    pub const ALL: [Signal; 2] = [Signal::Traces, Signal::Logs];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Signal::Traces => "traces",
+            Signal::Logs => "logs",
+        }
+    }
+}
+
+impl ExportSettings {
+    /// Where a signal is sent, if it is exported.
+    pub fn endpoint(&self, signal: Signal) -> Option<&Endpoint> {
+        match signal {
+            Signal::Traces => self.traces.as_ref(),
+            Signal::Logs => self.logs.as_ref(),
+        }
+    }
+}
+
+/// An address that takes a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint(Url);
 
@@ -29,25 +62,41 @@ const TRACES: &str = "/v1/traces";
 impl Endpoint {
     /// Reads the base URL of an endpoint, as in `OTEL_EXPORTER_OTLP_ENDPOINT`; the path for traces may be in it.
     pub fn parse(text: &str) -> Option<Endpoint> {
+        let Endpoint(mut url) = Endpoint::parse_whole(text)?;
+        let path = url.path().trim_end_matches('/').to_owned();
+        if !path.ends_with(TRACES) {
+            url.set_path(&format!("{path}{TRACES}"));
+        }
+        Some(Endpoint(url))
+    }
+
+    /// Reads the whole URL of an address for one signal, as in `OTEL_EXPORTER_OTLP_LOGS_ENDPOINT`.
+    pub fn parse_whole(text: &str) -> Option<Endpoint> {
         let mut url = Url::parse(text).ok()?;
         let has_login = !url.username().is_empty() || url.password().is_some();
         if !matches!(url.scheme(), "http" | "https") || has_login || url.host_str().is_none() {
             return None;
         }
-        let path = url.path().trim_end_matches('/').to_owned();
-        if !path.ends_with(TRACES) {
-            url.set_path(&format!("{path}{TRACES}"));
-        }
         url.set_fragment(None);
         Some(Endpoint(url))
     }
 
-    /// The address that takes metrics.
+    /// The address that takes metrics, beside that for traces.
     #[must_use]
     pub fn for_metrics(&self) -> Endpoint {
+        self.beside("/v1/metrics")
+    }
+
+    /// The address that takes logs, beside that for traces.
+    #[must_use]
+    pub fn for_logs(&self) -> Endpoint {
+        self.beside("/v1/logs")
+    }
+
+    fn beside(&self, path: &str) -> Endpoint {
         let mut url = self.0.clone();
-        let path = url.path().strip_suffix(TRACES).unwrap_or_default().to_owned();
-        url.set_path(&format!("{path}/v1/metrics"));
+        let base = url.path().strip_suffix(TRACES).unwrap_or_default().to_owned();
+        url.set_path(&format!("{base}{path}"));
         Endpoint(url)
     }
 
@@ -151,8 +200,11 @@ mod tests {
         assert_eq!(keyed.url().as_str(), "https://example.com/otlp/v1/traces?key=abc");
         assert_eq!(keyed.shown(), "https://example.com/otlp/v1/traces");
         assert_eq!(keyed.for_metrics().url().as_str(), "https://example.com/otlp/v1/metrics?key=abc");
+        assert_eq!(keyed.for_logs().url().as_str(), "https://example.com/otlp/v1/logs?key=abc");
+        let whole = Endpoint::parse_whole("http://loki:3100/otlp/v1/logs").unwrap();
+        assert_eq!(whole.shown(), "http://loki:3100/otlp/v1/logs");
         for text in ["", "localhost:4318", "grpc://a:4317", "https://user:word@example.com", "ftp://a"] {
-            assert_eq!(Endpoint::parse(text), None, "{text}");
+            assert_eq!((Endpoint::parse(text), Endpoint::parse_whole(text)), (None, None), "{text}");
         }
     }
 

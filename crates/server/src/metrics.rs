@@ -90,6 +90,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
         store(&mut page, &stats.store);
         scrub(&mut page, stats);
         readers(&mut page, stats);
+        waits(&mut page, stats);
     }
     connections(&mut page, &sources.connections);
     if let Some(audit) = sources.tenants.audit() {
@@ -197,6 +198,22 @@ fn readers(page: &mut MetricsPage, stats: &EngineStats) {
         "Events that the slowest reader has not received yet.",
         readers.lag_max as f64,
     );
+}
+
+fn waits(page: &mut MetricsPage, stats: &EngineStats) {
+    if stats.prompt_waits.is_empty() {
+        return;
+    }
+    page.family(
+        "recount_human_wait_seconds",
+        Kind::Histogram,
+        Some("seconds"),
+        "Time that approvals, clarifications and handoffs waited for a person, by kind and outcome.",
+    );
+    for ((kind, outcome), values) in &stats.prompt_waits {
+        let labels = [("kind", kind.as_str()), ("outcome", outcome.as_str())];
+        page.histogram_of(&labels, Scale::Millis, values);
+    }
 }
 
 fn places(page: &mut MetricsPage, sources: &Sources) {

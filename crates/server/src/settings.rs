@@ -90,21 +90,30 @@ impl<'e> Lookup<'e> {
             "otel.endpoint" => "OTEL_EXPORTER_OTLP_ENDPOINT",
             "otel.service_name" => "OTEL_SERVICE_NAME",
             "otel.resource_attributes" => "OTEL_RESOURCE_ATTRIBUTES",
+            "otel.logs" => "OTEL_LOGS_EXPORTER",
+            "otel.logs_endpoint" => "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
             _ => return None,
         };
+        let is_about_logs = key.starts_with("otel.logs");
         let is =
             |name: &str, values: &[&str]| self.variable(name).is_some_and(|value| values.contains(&&*value));
-        let speaks_other =
-            self.variable("OTEL_EXPORTER_OTLP_PROTOCOL").is_some_and(|value| value != "http/protobuf");
+        let protocol = Some("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL").filter(|_| is_about_logs);
+        let protocol = protocol.and_then(|name| self.variable(name));
+        let protocol = protocol.or_else(|| self.variable("OTEL_EXPORTER_OTLP_PROTOCOL"));
         if is("OTEL_SDK_DISABLED", &["true", "TRUE", "True"])
-            || is("OTEL_TRACES_EXPORTER", &["none"])
-            || speaks_other
+            || (!is_about_logs && is("OTEL_TRACES_EXPORTER", &["none"]))
+            || protocol.is_some_and(|value| value != "http/protobuf")
         {
             return None;
         }
         let value = self.variable(name)?;
+        if key == "otel.logs" {
+            let is_on = value.split(',').any(|exporter| exporter.trim() == "otlp");
+            return is_on.then(|| ("true".to_owned(), Source::Environment(name.to_owned())));
+        }
         let is_usable = match key {
             "otel.endpoint" => Endpoint::parse(&value).is_some(),
+            "otel.logs_endpoint" => Endpoint::parse_whole(&value).is_some(),
             "otel.resource_attributes" => recount_otel::pairs(&value).is_ok(),
             _ => true,
         };

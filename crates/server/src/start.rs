@@ -20,7 +20,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, AgentPool};
 use crate::boxed;
-use crate::config::{Access, Config, LogFormat, Options};
+use crate::config::{Access, Config, LogFormat, Options, TraceExport};
 use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
 use crate::forwarding::{ForwardTarget, NodeKey};
@@ -606,11 +606,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let url = url(config, running);
     let address = url.split_once("://").map_or(&*url, |(_, address)| address);
     let before = resumed_runs_line(unfinished);
-    let exported = config.otel.as_ref().map(|export| {
-        let contents = if export.contents { ", with their contents" } else { "" };
-        let metrics = if export.metrics { "; metrics are sent every minute" } else { "" };
-        format!("ended runs are exported as traces to {}{contents}{metrics}", export.endpoint.shown())
-    });
+    let [traces, logs] = config.otel.as_ref().map(TraceExport::lines).unwrap_or_default();
     let is_private = config.tls.is_some() || config.bind.is_local();
     let privacy =
         "connections are not encrypted: use a private network or a proxy, or set --tls-cert and --tls-key";
@@ -627,7 +623,8 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
         socket_warning(config, running),
         (!is_private).then(|| privacy.to_owned()),
         held,
-        exported,
+        traces,
+        logs,
         before,
         running.room_address.map(|address| format!("a room is at the root of http://{address}")),
     ];
@@ -743,7 +740,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let file = data.path().join("c.toml");
-        std::fs::write(&file, format!("[otel]\nendpoint = \"http://{closed}\"\n")).unwrap();
+        std::fs::write(&file, format!("[otel]\nendpoint = \"http://{closed}\"\nlogs = true\n")).unwrap();
         let options = Options { config: Some(file), ..options(&data.path().join("data")) };
         let inside = start_embedded(options).await.unwrap();
         let tenant = inside.running.gate.tenants.get_or_create("acme").await.unwrap();
@@ -754,6 +751,12 @@ mod tests {
             resumed_from: None,
         };
         let (run, _) = tenant.write().create_run(run).await.unwrap();
+        let question = r#"{"clarification_id":"q1","question":"which one?"}"#;
+        let events = [("run.started", "{}"), ("clarification.requested", question)];
+        let events = events.map(|(name, data)| recount_event::door::draft(name, data).unwrap());
+        let producer = recount_event::ForeignId::parse("p").unwrap();
+        let batch = recount_engine::BatchId { producer, epoch: 1, seq: 0 };
+        tenant.write().ingest(run, batch, events.into()).await.unwrap();
         let cancel = Command::Cancel { by: CancelledBy::Operator, reason: "test".to_owned() };
         tenant.write().submit(run, cancel).await.unwrap();
         let mut page = String::new();
@@ -770,6 +773,8 @@ mod tests {
             assert!(page.contains(line), "{line}: {page}");
         }
         assert!(!page.contains("recount_otel_lag_events 0"), "{page}");
+        let waited = "recount_human_wait_seconds_count{kind=\"clarification\",outcome=\"cancelled\"} 1";
+        assert!(page.contains(waited), "{page}");
         check_dashboard(&page);
         inside.running.stop().await;
     }

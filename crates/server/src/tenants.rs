@@ -39,7 +39,7 @@ pub(crate) struct Tenants {
     agents: OnceLock<Arc<AgentPool>>,
     /// Agents will be attached; until then the server is not ready.
     expects_agents: OnceLock<()>,
-    /// Exports traces, if an endpoint is configured.
+    /// Exports runs, if an endpoint is configured.
     exporter: OnceLock<Exporter>,
     /// The audit trail; none without a data folder.
     audit: OnceLock<Audit>,
@@ -183,7 +183,7 @@ impl Tenants {
         self.policy.get().copied()
     }
 
-    /// Exports the runs of all tenants, and of tenants to come, as traces.
+    /// Exports the runs of all tenants, and of tenants to come.
     pub(crate) async fn export_traces(&self, exporter: Exporter) {
         let _one_at_a_time = self.creation.lock().await;
         for (name, engine) in self.all() {

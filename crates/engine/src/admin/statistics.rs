@@ -4,7 +4,7 @@ use recount_log::Stats;
 
 use crate::admin::handle::AdminHandle;
 use crate::boxed;
-use crate::{Error, ReaderStats, ScrubReport};
+use crate::{Error, PromptWaits, ReaderStats, ScrubReport};
 
 /// Statistics of an engine. Counts start when it is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,6 +18,7 @@ pub struct EngineStats {
     pub runs_at_work: usize,
     pub runs_in_line: usize,
     pub readers: ReaderStats,
+    pub prompt_waits: PromptWaits,
     pub scrub: ScrubReport,
 }
 
@@ -30,6 +31,9 @@ impl EngineStats {
         self.runs_awake += other.runs_awake;
         self.runs_at_work += other.runs_at_work;
         self.runs_in_line += other.runs_in_line;
+        for (key, waits) in &other.prompt_waits {
+            self.prompt_waits.entry(key.clone()).or_default().add(waits);
+        }
         self.scrub.rounds += other.scrub.rounds;
         self.scrub.events += other.scrub.events;
         self.scrub.findings.extend(other.scrub.findings.iter().cloned());
@@ -57,6 +61,7 @@ impl AdminHandle {
             runs_at_work,
             runs_in_line,
             readers: self.read().publisher.readers().stats(),
+            prompt_waits: self.ground().counters.waits(),
             scrub: self.scrub_report(),
         })
     }

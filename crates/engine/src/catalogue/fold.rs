@@ -11,7 +11,7 @@ use recount_run::{PromptKind, State, Summary};
 use serde::Deserialize;
 
 use crate::catalogue::artifact_rows;
-use crate::catalogue::prompt_rows::Prompts;
+use crate::catalogue::prompt_rows::{PromptWait, Prompts};
 use crate::ground::rows;
 use crate::{RunRow, limits};
 
@@ -87,6 +87,11 @@ impl Fold {
         } else {
             self.changes.push(put);
         }
+    }
+
+    /// The prompts that were settled since the last call.
+    pub(crate) fn take_waits(&mut self) -> Vec<PromptWait> {
+        self.prompts.take_waits()
     }
 
     /// The rows that changed since the last call, including the run's own row.

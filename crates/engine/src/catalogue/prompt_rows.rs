@@ -284,16 +284,31 @@ pub(crate) fn prompt_rows(kind: PromptKind, id: &str, event_id: EventId) -> [Row
     ]
 }
 
+/// How long a prompt waited for a person.
+#[derive(Debug, Clone)]
+pub(crate) struct PromptWait {
+    pub(crate) kind: PromptKind,
+    /// Its last status; one of few.
+    pub(crate) outcome: String,
+    pub(crate) ms: u64,
+}
+
 /// The pending prompts of one run.
 pub(crate) struct Prompts {
     run: RunId,
     task: Option<TaskId>,
     pending: BTreeMap<PromptName, PromptRow>,
+    /// Of prompts that were settled since they were last taken.
+    waits: Vec<PromptWait>,
 }
 
 impl Prompts {
     pub(super) fn of(run: RunId, task: Option<TaskId>) -> Self {
-        Prompts { run, task, pending: BTreeMap::new() }
+        Prompts { run, task, pending: BTreeMap::new(), waits: Vec::new() }
+    }
+
+    pub(super) fn take_waits(&mut self) -> Vec<PromptWait> {
+        std::mem::take(&mut self.waits)
     }
 
     /// The rows that an event changes. A prompt of a run that `begins_late` may have been pruned with its rows.
@@ -311,7 +326,13 @@ impl Prompts {
         };
         match prompt.step {
             PromptStep::Extended(until) => of_any!(&mut row, row => row.expires_at = Some(until.to_owned())),
-            PromptStep::Requested | PromptStep::Settled => row.settle(event.payload(), at),
+            PromptStep::Requested | PromptStep::Settled => {
+                row.settle(event.payload(), at);
+                let requested_ms = of_any!(&row, row => time::parse_stored_ms(&row.requested_at));
+                let requested_ms = requested_ms.unwrap_or(event.occurred_ms);
+                let ms = event.occurred_ms.saturating_sub(requested_ms);
+                self.waits.push(PromptWait { kind: row.kind(), outcome: row.status().to_owned(), ms });
+            }
         }
         let puts = row.changed();
         if row.is_pending() {

@@ -1,12 +1,13 @@
 //! Counters for metrics, and the damage found so far. It must not know how the numbers are used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use recount_log::{Damage, StreamKey};
+use recount_event::PromptKind;
+use recount_log::{Damage, Histogram, StreamKey};
 
 use crate::limits;
 
@@ -17,12 +18,26 @@ pub(crate) struct Counters {
     /// Whether the last append that needed space found some; `false` before the first.
     has_space: AtomicBool,
     appends_full: AtomicU64,
+    waits: Mutex<PromptWaits>,
     findings: Findings,
 }
+
+/// How long prompts waited for a person, in milliseconds, by kind and outcome.
+pub type PromptWaits = BTreeMap<(PromptKind, String), Histogram>;
 
 impl Counters {
     pub(crate) fn committed(&self, events: usize) {
         self.committed.fetch_add(events as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a prompt that was settled.
+    pub(crate) fn waited(&self, kind: PromptKind, outcome: String, ms: u64) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.entry((kind, outcome)).or_default().note(ms);
+    }
+
+    pub(crate) fn waits(&self) -> PromptWaits {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The damage found so far.

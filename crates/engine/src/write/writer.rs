@@ -424,6 +424,9 @@ impl Writer {
     /// Updates everything outside of the run after an append.
     fn settle(&mut self, mut loaded: Box<LoadedRun>, had_ended: bool, has_tick: bool) {
         loaded.producers.settled();
+        for wait in loaded.fold.take_waits() {
+            self.context.ground.counters.waited(wait.kind, wait.outcome, wait.ms);
+        }
         // An empty append may finish before the one that starts the run.
         loaded.start_outcome.take_if(|outcome| outcome.peek().is_some());
         if loaded.state.is_ended() && !had_ended {
@@ -530,8 +533,8 @@ impl Writer {
             let erased = tail.is_some_and(|tail| tail.erased);
             return Err(if erased { run_erased(self.run) } else { run_not_found(self.run) });
         };
-        // These rows are in the store already.
-        drop(fold.rows(&state));
+        // These rows are in the store already, and these waits were counted.
+        drop((fold.rows(&state), fold.take_waits()));
         // The last append may have happened without a known outcome: do now what follows a known one.
         if let Some(tail) = self.context.ground.store.end(&self.stream).await? {
             self.context.publisher.mark_stored(&self.stream, tail);

@@ -180,3 +180,32 @@ async fn questions_and_handoffs_leave_the_lists_with_their_events() {
     run_with_prompts(&scene).await;
     scene.check().await;
 }
+
+/// Milliseconds by kind and outcome.
+async fn waits(scene: &Scene) -> Vec<(PromptKind, String, u64, u64)> {
+    let waits = scene.engine.admin().stats().await.unwrap().prompt_waits.into_iter();
+    waits.map(|((kind, outcome), waits)| (kind, outcome, waits.count(), waits.sum)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_a_person_is_measured_once_by_kind_and_outcome() {
+    let mut scene = Scene::new().await;
+    let run = run_with_prompts(&scene).await;
+    assert_eq!(waits(&scene).await, []);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    answer_question(&scene, run, "q1", "3").await.unwrap();
+    answer_question(&scene, run, "q1", "4").await.unwrap_err();
+    assert_eq!(waits(&scene).await, [(PromptKind::Clarification, "answered".to_owned(), 1, 5_000)]);
+    // Another process reads the question from the log, and does not count it again.
+    scene.reopen().await;
+    take(&scene, run, "ann").await.unwrap();
+    let after = waits(&scene).await;
+    assert_eq!(after.len(), 1, "{after:?}");
+    assert_eq!((after[0].0, &*after[0].1, after[0].2), (PromptKind::Handoff, "acknowledged", 1));
+
+    let run = scene.start().await;
+    scene.report(run, 1, &[(QUESTION.0, &QUESTION.1.replace("q1", "q2"))]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    let late = waits(&scene).await;
+    assert_eq!(late[0], (PromptKind::Clarification, "timed_out".to_owned(), 1, 30_000));
+}

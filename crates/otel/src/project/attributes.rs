@@ -23,12 +23,19 @@ pub(super) const CALL: &str = "gen_ai.tool.call.id";
 pub(super) const ARGUMENTS: &str = "gen_ai.tool.call.arguments";
 pub(super) const RESULT: &str = "gen_ai.tool.call.result";
 
+pub(super) const TOKEN_TYPE: &str = "gen_ai.token.type";
+
 /// Not part of the conventions, but read by Langfuse and others: US dollars.
 pub(super) const COST: &str = "gen_ai.usage.cost";
+
+/// Known to tools that recognize repeated records.
+pub(super) const RECORD_ID: &str = "log.record.uid";
 
 pub(super) const SESSION: &str = "session.id";
 pub(super) const USER: &str = "user.id";
 pub(super) const ERROR: &str = "error.type";
+pub(super) const ERROR_MESSAGE: &str = "error.message";
+pub(super) const HTTP_STATUS: &str = "http.response.status_code";
 pub(super) const EXIT_CODE: &str = "process.exit.code";
 
 pub(super) const RUN: &str = "recount.run.id";
@@ -53,6 +60,11 @@ pub(super) const TOOL_EXECUTOR: &str = "recount.tool.executor";
 pub(super) const TOOL_OUTCOME: &str = "recount.tool.outcome";
 pub(super) const MCP_SERVER: &str = "recount.tool.mcp_server";
 pub(super) const CHILD_RUN: &str = "recount.child_run.id";
+pub(super) const EVENT_ID: &str = "recount.event.id";
+pub(super) const SEQUENCE: &str = "recount.sequence";
+pub(super) const TASK_INPUT_TOKENS: &str = "recount.task.input_tokens";
+pub(super) const TASK_OUTPUT_TOKENS: &str = "recount.task.output_tokens";
+pub(super) const TASK_COST: &str = "recount.task.cost_usd";
 pub(super) const CONTENTS_CUT: &str = "recount.contents_cut";
 
 /// Approvals are a proposal only (semantic-conventions-genai#95), so these names are our own.

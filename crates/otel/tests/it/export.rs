@@ -6,6 +6,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use recount_event::Json;
 use recount_event::family::run::{Queued, RunKind};
 use recount_otel::ExportSettings;
+use recount_otel::project::turns::{Instrument, TurnHistograms};
 use tokio::net::TcpListener;
 
 use crate::properties::spans;
@@ -42,7 +43,7 @@ async fn an_ended_run_arrives_with_its_headers_and_resource() {
         scope.spans.iter().map(|span| (span.span_id.clone(), span.parent_span_id.clone())).collect();
     assert_eq!(theirs, ours);
     until("the figures show it", || scene.figures().runs == 1).await;
-    assert_eq!(scene.figures().spans, ours.len() as u64);
+    assert_eq!(scene.figures().traces.sent, ours.len() as u64);
     scene.engine.shutdown().await;
 }
 
@@ -67,8 +68,9 @@ async fn an_outage_loses_nothing_and_stops_no_append() {
     receiver.answer_by(|_| Some((503, Some("0"))));
     scene.export(settings(&receiver.url())).await;
     let mut runs = BTreeSet::from([scene.short_run().await.to_string()]);
-    until("the outage is noticed", || scene.figures().failing.is_some() && receiver.refused() > 2).await;
-    let failing = scene.figures().failing.unwrap();
+    until("the outage is noticed", || scene.figures().traces.failing.is_some() && receiver.refused() > 2)
+        .await;
+    let failing = scene.figures().traces.failing.unwrap();
     assert_eq!(failing.why, "HTTP 503 Service Unavailable: not now");
     for _ in 0..5 {
         runs.insert(scene.short_run().await.to_string());
@@ -78,7 +80,7 @@ async fn an_outage_loses_nothing_and_stops_no_append() {
     until("all arrive", || receiver.runs().len() == runs.len()).await;
     assert_eq!(receiver.runs().into_iter().collect::<BTreeSet<_>>(), runs);
     assert_eq!(receiver.spans().len(), runs.len(), "none twice");
-    until("it is over", || scene.figures().failing.is_none()).await;
+    until("it is over", || scene.figures().traces.failing.is_none()).await;
     scene.engine.shutdown().await;
 }
 
@@ -104,7 +106,7 @@ async fn what_an_endpoint_that_was_down_missed_comes_after_a_restart() {
     drop(listener);
     scene.export(settings(&format!("http://{address}"))).await;
     let first = scene.short_run().await;
-    until("it fails", || scene.figures().failed_requests > 0).await;
+    until("it fails", || scene.figures().traces.failed_requests > 0).await;
     scene.stop_and_start().await;
     let second = scene.short_run().await;
 
@@ -179,10 +181,10 @@ async fn only_a_span_that_the_endpoint_cannot_take_is_dropped() {
     let events = [vec![("run.started", "{}".into())], call("a", "good").into(), call("b", "poison").into()];
     scene.report(run, 0, &[events.concat(), call("c", "good").into(), vec![ending()]].concat()).await;
     until("the run arrives", || receiver.runs().len() == 1).await;
-    until("the drop is counted", || scene.figures().rejected == 1).await;
+    until("the drop is counted", || scene.figures().traces.rejected == 1).await;
     let kept = receiver.kept();
     assert_eq!(named(kept.values(), "execute_tool good").len(), 2);
-    assert_eq!((named(kept.values(), "execute_tool poison").len(), scene.figures().spans), (0, 3));
+    assert_eq!((named(kept.values(), "execute_tool poison").len(), scene.figures().traces.sent), (0, 3));
     scene.engine.shutdown().await;
 }
 
@@ -192,8 +194,8 @@ async fn an_endpoint_that_refuses_everything_gets_it_all_later() {
     receiver.answer_by(|_| Some((400, None)));
     scene.export(settings(&receiver.url())).await;
     let run = scene.short_run().await.to_string();
-    until("it fails", || scene.figures().failed_requests > 0).await;
-    assert_eq!(scene.figures().rejected, 0);
+    until("it fails", || scene.figures().traces.failed_requests > 0).await;
+    assert_eq!(scene.figures().traces.rejected, 0);
     receiver.answer_by(|_| None);
     until("the run arrives", || receiver.runs() == [run.clone()]).await;
     scene.engine.shutdown().await;
@@ -205,8 +207,8 @@ async fn spans_that_an_endpoint_takes_but_rejects_are_counted() {
     receiver.reject_spans(1);
     scene.export(settings(&receiver.url())).await;
     scene.short_run().await;
-    until("it is counted", || scene.figures().rejected == 1).await;
-    assert_eq!((scene.figures().spans, scene.figures().failing), (0, None));
+    until("it is counted", || scene.figures().traces.rejected == 1).await;
+    assert_eq!((scene.figures().traces.sent, scene.figures().traces.failing), (0, None));
     scene.engine.shutdown().await;
 }
 
@@ -348,5 +350,45 @@ async fn a_position_after_the_end_of_the_log_continues_at_its_end() {
     scene.export(settings(&receiver.url())).await;
     let run = scene.short_run().await.to_string();
     until("the run arrives", || receiver.runs() == [run.clone()]).await;
+    scene.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn turns_are_measured_when_their_run_has_arrived() {
+    let (receiver, mut scene) = (Receiver::start().await, Scene::new().await);
+    scene.export(settings(&receiver.url())).await;
+    let run = scene.start().await;
+    let turn =
+        |index: u64, model: &str| ("turn.started", format!(r#"{{"turn_index":{index},"model":"{model}"}}"#));
+    let used = r#""input_tokens":100,"output_tokens":7"#;
+    let completed = |index: u64, more: &str| {
+        ("turn.completed", format!(r#"{{"turn_index":{index},"stop_reason":"end_turn",{used}{more}}}"#))
+    };
+    let open = [("run.started", "{}".into()), turn(0, "m"), completed(0, r#","duration_ms":1500"#)];
+    scene.report(run, 0, &open).await;
+    scene.report(run, 1, &[turn(1, "m"), completed(1, "")]).await;
+    scene.import(&story("approval-granted")).await;
+    until("the other run arrives", || scene.figures().runs == 1).await;
+    let of_other = scene.figures().turns;
+    scene.report(run, 2, &[ending()]).await;
+    until("the run arrives", || scene.figures().runs == 2).await;
+    let figures = scene.figures().turns;
+    let values = |instrument, turns: &TurnHistograms| -> BTreeSet<(String, u64, u64)> {
+        let sets = turns.of(instrument).iter();
+        let shown = sets.map(|(set, buckets)| (format!("{set:?}"), buckets.count(), buckets.sum));
+        shown.filter(|(set, _, _)| set.contains("\"m\"")).collect()
+    };
+    let set =
+        |more: &str| format!(r#"[("gen_ai.operation.name", "chat"), ("gen_ai.request.model", "m"){more}]"#);
+    let tokens = [
+        (set(r#", ("gen_ai.token.type", "input")"#), 2, 200),
+        (set(r#", ("gen_ai.token.type", "output")"#), 2, 14),
+    ];
+    assert_eq!(values(Instrument::TokenUsage, &figures), tokens.into());
+    assert_eq!(values(Instrument::TokenUsage, &of_other), BTreeSet::new(), "the run was open");
+    // Times of a recorded run are not durations of the model.
+    assert_eq!(values(Instrument::OperationDuration, &figures), [(set(""), 1, 1500)].into());
+    let own = of_other.of(Instrument::OperationDuration);
+    assert!(!own.is_empty() && own.keys().all(|set| set[2].0 == "gen_ai.request.model"), "{own:?}");
     scene.engine.shutdown().await;
 }

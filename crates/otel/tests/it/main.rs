@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod export;
+mod logs;
 mod metrics_push;
 mod properties;
 mod receiver;

@@ -97,7 +97,7 @@ fn check_counts(name: &str, events: &[Event], spans: &[Span]) {
 }
 
 /// Texts that are contents, if they are long enough to be recognized.
-fn texts(events: &[Event]) -> Vec<String> {
+pub(crate) fn texts(events: &[Event]) -> Vec<String> {
     let mut texts = Vec::new();
     for event in events {
         match event.payload() {

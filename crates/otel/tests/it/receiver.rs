@@ -1,4 +1,4 @@
-//! An HTTP server that takes traces: reads them with the messages of opentelemetry-proto, keeps what it took, and answers
+//! An HTTP server that takes traces and logs: reads them with the messages of opentelemetry-proto, keeps what it took, and answers
 //! as a test sets it.
 
 use std::collections::BTreeMap;
@@ -11,9 +11,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use recount_world::{Kind, World};
@@ -34,6 +37,11 @@ struct Taken {
     refused: Mutex<u64>,
     rule: Mutex<Box<Rule>>,
     rejected: Mutex<i64>,
+    logs: Mutex<Vec<(HeaderMap, ExportLogsServiceRequest)>>,
+    /// The status of every request with logs.
+    refuses_logs: Mutex<Option<u16>>,
+    /// Requests with a record of this name are bad.
+    poison: Mutex<Option<&'static str>>,
 }
 
 impl Receiver {
@@ -47,8 +55,12 @@ impl Receiver {
             refused: Mutex::default(),
             rule: Mutex::new(Box::new(|_| None)),
             rejected: Mutex::default(),
+            logs: Mutex::default(),
+            refuses_logs: Mutex::default(),
+            poison: Mutex::default(),
         });
-        let router = Router::new().route("/v1/traces", post(take)).with_state(state.clone());
+        let router = Router::new().route("/v1/traces", post(take)).route("/v1/logs", post(take_logs));
+        let router = router.with_state(state.clone());
         let (world, address) = (World::real(), listener.local_addr().unwrap());
         world.tasks.spawn_until_shutdown(Kind::Service, async move {
             axum::serve(listener, router).await.unwrap();
@@ -70,6 +82,26 @@ impl Receiver {
     /// Takes requests, but reports this many of their spans as rejected.
     pub(crate) fn reject_spans(&self, count: i64) {
         *self.state.rejected.lock().unwrap() = count;
+    }
+
+    pub(crate) fn refuse_logs(&self, status: Option<u16>) {
+        *self.state.refuses_logs.lock().unwrap() = status;
+    }
+
+    /// Refuses every request with a record of this name.
+    pub(crate) fn refuse_logs_with(&self, name: &'static str) {
+        *self.state.poison.lock().unwrap() = Some(name);
+    }
+
+    /// The requests with logs that were taken, without empty ones.
+    pub(crate) fn log_requests(&self) -> Vec<(HeaderMap, ExportLogsServiceRequest)> {
+        let requests = self.state.logs.lock().unwrap();
+        requests.iter().filter(|(_, request)| !request.resource_logs.is_empty()).cloned().collect()
+    }
+
+    /// The records of all requests, in order, repeated ones too.
+    pub(crate) fn records(&self) -> Vec<LogRecord> {
+        self.log_requests().into_iter().flat_map(|(_, request)| records_of(request)).collect()
     }
 
     pub(crate) fn refused(&self) -> u64 {
@@ -108,8 +140,12 @@ impl Receiver {
 }
 
 pub(crate) fn text(span: &Span, key: &str) -> Option<String> {
+    text_of(&span.attributes, key)
+}
+
+pub(crate) fn text_of(attributes: &[KeyValue], key: &str) -> Option<String> {
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
-    let found = span.attributes.iter().find(|there| there.key == key)?;
+    let found = attributes.iter().find(|there| there.key == key)?;
     match found.value.as_ref()?.value.as_ref()? {
         Value::StringValue(text) => Some(text.clone()),
         other => Some(format!("{other:?}")),
@@ -129,6 +165,29 @@ async fn take(State(state): State<Arc<Taken>>, headers: HeaderMap, body: Bytes) 
         };
     }
     state.requests.lock().unwrap().push((headers, request));
+    taken(&state)
+}
+
+fn records_of(request: ExportLogsServiceRequest) -> impl Iterator<Item = LogRecord> {
+    let scopes = request.resource_logs.into_iter().flat_map(|logs| logs.scope_logs);
+    scopes.flat_map(|scope| scope.log_records)
+}
+
+async fn take_logs(State(state): State<Arc<Taken>>, headers: HeaderMap, body: Bytes) -> Response {
+    assert_eq!(headers["content-type"], "application/x-protobuf");
+    let request = ExportLogsServiceRequest::decode(body).expect("the body is a request");
+    let poison = *state.poison.lock().unwrap();
+    let has_poison = records_of(request.clone()).any(|record| poison == Some(&*record.event_name));
+    let refuses = state.refuses_logs.lock().unwrap().or(has_poison.then_some(400));
+    if let Some(status) = refuses {
+        return StatusCode::from_u16(status).unwrap().into_response();
+    }
+    state.logs.lock().unwrap().push((headers, request));
+    taken(&state)
+}
+
+/// Both signals have the same response.
+fn taken(state: &Taken) -> Response {
     let rejected_spans = *state.rejected.lock().unwrap();
     let error_message = if rejected_spans > 0 { "too old".to_owned() } else { String::new() };
     let partial_success = Some(ExportTracePartialSuccess { rejected_spans, error_message });

@@ -29,7 +29,8 @@ pub(crate) struct Scene {
 
 pub(crate) fn settings(url: &str) -> ExportSettings {
     ExportSettings {
-        endpoint: Endpoint::parse(url).unwrap(),
+        traces: Some(Endpoint::parse(url).unwrap()),
+        logs: None,
         headers: Headers::parse("authorization=Bearer%20a-long-secret").unwrap(),
         service_name: "test".to_owned(),
         resource: vec![("deployment.environment.name".to_owned(), "here".to_owned())],
@@ -79,7 +80,11 @@ impl Scene {
     }
 
     pub(crate) async fn cursor(&self) -> u64 {
-        self.engine.admin().cursor("otel").await.unwrap().unwrap_or(0)
+        self.cursor_of("otel").await
+    }
+
+    pub(crate) async fn cursor_of(&self, export: &str) -> u64 {
+        self.engine.admin().cursor(export).await.unwrap().unwrap_or(0)
     }
 
     /// Puts a whole run of a story into the store.

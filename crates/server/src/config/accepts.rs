@@ -41,15 +41,26 @@ fn parsed<T: FromStr>(text: &str) -> Option<T> {
 
 /// The base URL of an endpoint of OpenTelemetry, or none.
 pub(super) fn otel_endpoint(text: &str) -> Result<Option<Endpoint>, String> {
-    match text {
-        "none" => Ok(None),
-        url => some(
-            Endpoint::parse(url),
-            "a URL such as http://127.0.0.1:4318 without a login, which belongs into the variable of \
-             otel.headers_env, or none",
-        )
-        .map(Some),
+    endpoint_or_none(text, Endpoint::parse, "http://127.0.0.1:4318")
+}
+
+/// The whole URL that takes logs, or none.
+pub(super) fn otel_logs_endpoint(text: &str) -> Result<Option<Endpoint>, String> {
+    endpoint_or_none(text, Endpoint::parse_whole, "http://127.0.0.1:3100/otlp/v1/logs")
+}
+
+fn endpoint_or_none(
+    text: &str,
+    parse: fn(&str) -> Option<Endpoint>,
+    example: &str,
+) -> Result<Option<Endpoint>, String> {
+    if text == "none" {
+        return Ok(None);
     }
+    let accepted = format!(
+        "a URL such as {example} without a login, which belongs into the variable of otel.headers_env, or none"
+    );
+    some(parse(text), &accepted).map(Some)
 }
 
 /// Pairs of names and values.

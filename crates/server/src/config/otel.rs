@@ -1,4 +1,4 @@
-//! The settings of the export of traces, and the headers that their variable has. See [`TraceExport`].
+//! The settings of the export by OpenTelemetry, and the headers that their variable has. See [`TraceExport`].
 //!
 //! It must not know what is exported.
 
@@ -11,7 +11,10 @@ use crate::settings::Environment;
 /// Where and what to export, as configured.
 #[derive(Debug, Clone)]
 pub(crate) struct TraceExport {
-    pub(crate) endpoint: Endpoint,
+    /// The address that takes traces.
+    pub(crate) endpoint: Option<Endpoint>,
+    /// The address that takes logs, if they are exported.
+    pub(crate) logs: Option<Endpoint>,
     /// The variable with the headers.
     headers_env: Option<String>,
     service_name: String,
@@ -22,10 +25,17 @@ pub(crate) struct TraceExport {
     history: bool,
 }
 
-/// None without an endpoint.
+/// None if nothing is to be exported.
 pub(super) fn settle(values: &Values) -> Option<TraceExport> {
+    let endpoint = values.otel_endpoint.clone();
+    let for_logs = values.otel_logs_endpoint.clone();
+    let for_logs = for_logs.or_else(|| endpoint.as_ref().map(Endpoint::for_logs));
+    if endpoint.is_none() && !values.otel_logs {
+        return None;
+    }
     Some(TraceExport {
-        endpoint: values.otel_endpoint.clone()?,
+        endpoint,
+        logs: for_logs.filter(|_| values.otel_logs),
         headers_env: values.otel_headers_env.clone(),
         service_name: values.otel_service_name.clone(),
         resource: values.otel_resource.clone(),
@@ -36,6 +46,29 @@ pub(super) fn settle(values: &Values) -> Option<TraceExport> {
 }
 
 impl TraceExport {
+    /// What is exported and where, in lines for the start of the server.
+    pub(crate) fn lines(&self) -> [Option<String>; 2] {
+        let contents = if self.contents { ", with their contents" } else { "" };
+        let metrics = if self.metrics { "; metrics are sent every minute" } else { "" };
+        let traces = match &self.endpoint {
+            Some(endpoint) => {
+                let endpoint = endpoint.shown();
+                Some(format!("ended runs are exported as traces to {endpoint}{contents}{metrics}"))
+            }
+            None => self.metrics.then(|| "otel.metrics sends nothing: set otel.endpoint".to_owned()),
+        };
+        let logs = match (&self.logs, &self.endpoint) {
+            (Some(endpoint), _) => {
+                Some(format!("events of runs are exported as logs to {}{contents}", endpoint.shown()))
+            }
+            (None, Some(_)) => None,
+            (None, None) => {
+                Some("otel.logs exports nothing: set otel.endpoint or otel.logs_endpoint".to_owned())
+            }
+        };
+        [traces, logs]
+    }
+
     /// Reads the headers.
     pub(crate) fn settings(&self, environment: &Environment<'_>) -> Result<ExportSettings, StartError> {
         let variable = |name: &String| environment(name).filter(|value| !value.is_empty());
@@ -57,7 +90,8 @@ impl TraceExport {
             },
         };
         Ok(ExportSettings {
-            endpoint: self.endpoint.clone(),
+            traces: self.endpoint.clone(),
+            logs: self.logs.clone(),
             headers,
             service_name: self.service_name.clone(),
             resource: self.resource.clone(),

@@ -227,15 +227,19 @@ settings! { place;
     otel_headers_env: Option<String> = Text "otel.headers_env", OTEL_HEADERS, name_or_none,
         "the variable with the headers for the endpoint, as `name=value` pairs with commas between them and percent-encoded values; `none`: no headers";
     otel_service_name: String = Text "otel.service_name", "recount", |text| Ok(text.to_owned()),
-        "`service.name` of the traces. Otherwise `OTEL_SERVICE_NAME` applies";
+        "`service.name` of what is exported. Otherwise `OTEL_SERVICE_NAME` applies";
     otel_resource: Vec<(String, String)> = List "otel.resource_attributes", "none", resource_attributes,
         "further attributes of the resource, as `name=value`; comma-separated in the variable. Otherwise `OTEL_RESOURCE_ATTRIBUTES` applies";
     otel_contents: bool = Bool "otel.contents", "false", yes_or_no,
-        "`true`: traces have prompts, arguments, outputs and messages, [masked as stored](opentelemetry.md#contents)";
+        "`true`: traces and logs have prompts, arguments, outputs and messages, [masked as stored](opentelemetry.md#contents)";
     otel_metrics: bool = Bool "otel.metrics", "false", yes_or_no,
         "`true`: the figures of `/metrics` are sent to the endpoint every minute";
+    otel_logs: bool = Bool "otel.logs", "false", yes_or_no,
+        "`true`: the events of runs are sent as [log records](opentelemetry.md#logs), also while the runs are open. Otherwise `OTEL_LOGS_EXPORTER=otlp` applies";
+    otel_logs_endpoint: Option<Endpoint> = Text "otel.logs_endpoint", "none", otel_logs_endpoint,
+        "the whole URL that takes logs over OTLP/HTTP; `none`: `/v1/logs` of `otel.endpoint`. Otherwise `OTEL_EXPORTER_OTLP_LOGS_ENDPOINT` applies";
     otel_history: bool = Bool "otel.history", "false", yes_or_no,
-        "`true`: the first start with an endpoint also exports the runs that ended before it";
+        "`true`: the first start with an endpoint also exports the runs that ended before it, and the first start with `otel.logs` all earlier events";
     rooms: RoomAccess = Text "aaep.rooms", "loopback", rooms,
         "who may reach the [rooms](faces/aaep.md#rooms) below `/aaep/legacy`: `loopback` (clients on this machine), `everywhere` or `off`";
     room_bind: Option<SocketAddr> = Text "aaep.room_bind", "off", address_or_off,

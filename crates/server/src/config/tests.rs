@@ -362,7 +362,8 @@ fn the_variables_of_opentelemetry_apply_if_nothing_else_is_set() {
     let shown = |environment: &[(&str, &str)]| {
         let config = settle(Options::default(), &[environment, &[home]].concat()).unwrap();
         let setting = config.settings.iter().find(|setting| setting.key == "otel.endpoint").unwrap();
-        (config.otel.map(|export| export.endpoint.shown()), setting.source.to_string())
+        let endpoint = config.otel.and_then(|export| export.endpoint);
+        (endpoint.map(|endpoint| endpoint.shown()), setting.source.to_string())
     };
     let off = (None, "default".to_owned());
     assert_eq!(shown(&[]), off);
@@ -383,6 +384,43 @@ fn the_variables_of_opentelemetry_apply_if_nothing_else_is_set() {
     assert_eq!(shown(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")]), off, "no reason not to start");
     let why = settle(Options::default(), &[home, ("RECOUNT_OTEL__ENDPOINT", "collector:4317")]).unwrap_err();
     assert!(why.contains("otel.endpoint") && why.contains("collector:4317"), "{why}");
+}
+
+#[test]
+fn logs_go_beside_the_traces_or_to_an_address_of_their_own() {
+    let home = ("HOME", "/h");
+    let shown = |environment: &[(&str, &str)]| {
+        let config = settle(Options::default(), &[environment, &[home]].concat()).unwrap();
+        let export = config.otel?;
+        let shown = |endpoint: Option<recount_otel::Endpoint>| endpoint.map(|endpoint| endpoint.shown());
+        Some((
+            shown(export.endpoint.clone()),
+            shown(export.logs.clone()),
+            export.lines().into_iter().flatten().count(),
+        ))
+    };
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+    let traces = Some("http://collector:4318/v1/traces".to_owned());
+    let beside = Some("http://collector:4318/v1/logs".to_owned());
+    let loki = Some("http://loki:3100/otlp/v1/logs".to_owned());
+    let own = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://loki:3100/otlp/v1/logs");
+    let on = ("OTEL_LOGS_EXPORTER", "console,otlp");
+    assert_eq!(shown(&[endpoint]), Some((traces.clone(), None, 1)));
+    assert_eq!(shown(&[endpoint, own]), Some((traces.clone(), None, 1)), "not without otel.logs");
+    assert_eq!(shown(&[endpoint, on]), Some((traces.clone(), beside.clone(), 2)));
+    assert_eq!(shown(&[endpoint, ("RECOUNT_OTEL__LOGS", "true")]), Some((traces.clone(), beside, 2)));
+    assert_eq!(shown(&[endpoint, on, own]), Some((traces.clone(), loki.clone(), 2)));
+    assert_eq!(shown(&[on, own]), Some((None, loki.clone(), 1)), "logs alone");
+    let metrics = ("RECOUNT_OTEL__METRICS", "true");
+    assert_eq!(shown(&[on, own, metrics]), Some((None, loki, 2)), "metrics have no address of their own");
+    assert_eq!(shown(&[on]), Some((None, None, 1)), "the line names the missing endpoint");
+    for off in [
+        ("OTEL_LOGS_EXPORTER", "console"),
+        ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc"),
+        ("RECOUNT_OTEL__LOGS", "false"),
+    ] {
+        assert_eq!(shown(&[off, endpoint, on, own]), Some((traces.clone(), None, 1)), "{off:?}");
+    }
 }
 
 #[test]

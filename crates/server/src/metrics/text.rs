@@ -9,6 +9,9 @@ pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0
 /// Powers of two that bound the buckets of times: 64 µs to 16.8 s. Values outside count in the nearest bucket.
 const TIMES: std::ops::RangeInclusive<usize> = 6..=24;
 
+/// The same of long times, in milliseconds: 1.024 s to 37 hours.
+const LONG_TIMES: std::ops::RangeInclusive<usize> = 10..=27;
+
 /// The same of whole numbers: 1 to 8191.
 const WHOLES: std::ops::RangeInclusive<usize> = 1..=13;
 
@@ -25,6 +28,8 @@ pub(super) enum Kind {
 pub(super) enum Scale {
     /// Microseconds, printed in seconds.
     Micros,
+    /// Milliseconds, printed in seconds.
+    Millis,
     /// Printed as they are.
     Whole,
 }
@@ -52,9 +57,10 @@ impl MetricsPage {
         self.line(format_args!("# HELP {name} {help}"));
     }
 
-    /// Adds a sample to the open family. Label values are constants and need no escaping.
+    /// Adds a sample to the open family.
     pub(super) fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
-        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        let label = |(name, value): &(&str, &str)| format!("{name}=\"{}\"", escaped(value));
+        let labels: Vec<String> = labels.iter().map(label).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
         let family = self.family;
         self.line(format_args!("{family}{suffix}{labels} {}", number(value)));
@@ -71,31 +77,46 @@ impl MetricsPage {
     }
 
     pub(super) fn histogram(&mut self, name: &'static str, scale: Scale, help: &str, values: &Histogram) {
-        let unit = (scale == Scale::Micros).then_some("seconds");
+        let unit = (scale != Scale::Whole).then_some("seconds");
         self.family(name, Kind::Histogram, unit, help);
-        let powers = match scale {
-            Scale::Micros => TIMES,
-            Scale::Whole => WHOLES,
+        self.histogram_of(&[], scale, values);
+    }
+
+    /// Adds a histogram to the open family.
+    pub(super) fn histogram_of(&mut self, labels: &[(&str, &str)], scale: Scale, values: &Histogram) {
+        let (powers, unit) = match scale {
+            Scale::Micros => (TIMES, 1e6),
+            Scale::Millis => (LONG_TIMES, 1e3),
+            Scale::Whole => (WHOLES, 1.0),
         };
         let mut below: u64 = values.counts[..*powers.start()].iter().sum();
-        for power in powers {
+        let buckets = powers.map(|power| {
             below += values.counts[power];
             let bound = (1_u64 << power) as f64;
-            let bound = match scale {
-                Scale::Micros => bound / 1e6,
-                Scale::Whole => bound - 1.0,
-            };
+            (if scale == Scale::Whole { bound - 1.0 } else { bound / unit }, below)
+        });
+        self.buckets(labels, buckets, values.count(), values.sum as f64 / unit);
+    }
+
+    /// Adds a histogram to the open family. `buckets`: bounds, and the values up to each.
+    pub(super) fn buckets(
+        &mut self,
+        labels: &[(&str, &str)],
+        buckets: impl Iterator<Item = (f64, u64)>,
+        count: u64,
+        sum: f64,
+    ) {
+        let mut bucket = |bound: &str, below: u64| {
+            self.sample("_bucket", &[labels, &[("le", bound)]].concat(), below as f64);
+        };
+        for (bound, below) in buckets {
             // Always with a point and never with an exponent, so that each bound has one spelling.
             let point = if bound.fract() == 0.0 { ".0" } else { "" };
-            self.sample("_bucket", &[("le", &format!("{bound}{point}"))], below as f64);
+            bucket(&format!("{bound}{point}"), below);
         }
-        self.sample("_bucket", &[("le", "+Inf")], values.count() as f64);
-        self.sample("_count", &[], values.count() as f64);
-        let sum = match scale {
-            Scale::Micros => values.sum as f64 / 1e6,
-            Scale::Whole => values.sum as f64,
-        };
-        self.sample("_sum", &[], sum);
+        bucket("+Inf", count);
+        self.sample("_count", labels, count as f64);
+        self.sample("_sum", labels, sum);
     }
 
     pub(super) fn finish(mut self) -> String {
@@ -106,6 +127,11 @@ impl MetricsPage {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.text, "{line}").expect("writing to a string cannot fail");
     }
+}
+
+/// A label value as it is between quotes.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Whole numbers without a point, others as short as possible.
@@ -146,5 +172,12 @@ mod tests {
             text.contains("b_bucket{le=\"1.0\"} 2\n") && text.contains("b_bucket{le=\"63.0\"} 3\n"),
             "{text}"
         );
+    }
+    #[test]
+    fn label_values_are_escaped() {
+        let mut page = MetricsPage::default();
+        page.family("a", Kind::Gauge, None, "Values.");
+        page.sample("", &[("model", "a \"b\"\\\n")], 1.0);
+        assert!(page.finish().contains("a{model=\"a \\\"b\\\"\\\\\\n\"} 1\n"));
     }
 }

@@ -133,27 +133,39 @@ fn parse(text: &str) -> Families {
     families
 }
 
+#[derive(Default)]
+struct Histogram {
+    bounds: Vec<(f64, f64)>,
+    count: Option<f64>,
+    sum: Option<f64>,
+}
+
+/// Each set of labels is a histogram of its own.
 fn check_histogram(name: &str, family: &Family) {
-    let mut bounds: Vec<(f64, f64)> = Vec::new();
-    let (mut count, mut sum) = (None, None);
+    let mut histograms: BTreeMap<BTreeMap<String, String>, Histogram> = BTreeMap::new();
     for (sample, labels, value) in &family.samples {
+        let mut labels = labels.clone();
+        let bound = labels.remove("le");
+        let histogram = histograms.entry(labels).or_default();
         match sample.strip_prefix(name).unwrap() {
             "_bucket" => {
-                let bound = &labels["le"];
+                let bound = bound.unwrap();
                 assert!(
                     bound == "+Inf" || (bound.contains('.') && !bound.contains('e')),
                     "{name}: {bound} is no canonical bound"
                 );
-                bounds.push((parse_number(bound), *value));
+                histogram.bounds.push((parse_number(&bound), *value));
             }
-            "_count" => count = Some(*value),
-            _ => sum = Some(*value),
+            "_count" => histogram.count = Some(*value),
+            _ => histogram.sum = Some(*value),
         }
     }
-    assert!(bounds.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name}: {bounds:?}");
-    let last = bounds.last().unwrap();
-    assert_eq!((last.0, Some(last.1)), (f64::INFINITY, count), "{name}");
-    assert!(sum.is_some(), "{name}");
+    for Histogram { bounds, count, sum } in histograms.into_values() {
+        assert!(bounds.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name}: {bounds:?}");
+        let last = bounds.last().unwrap();
+        assert_eq!((last.0, Some(last.1)), (f64::INFINITY, count), "{name}");
+        assert!(sum.is_some(), "{name}");
+    }
 }
 
 async fn read_metrics(context: &TestContext) -> Families {
@@ -264,4 +276,22 @@ async fn the_guard_protects_the_metrics() {
     let families = read_metrics(&context).await;
     let refused = [("route", "/metrics"), ("status", "4xx")];
     assert_eq!(sum(&families, "recount_requests_total", &refused), 1.0);
+}
+
+#[tokio::test]
+async fn waits_for_people_are_counted_by_kind_and_outcome() {
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
+    let question = r#"{"clarification_id":"q1","question":"which one?"}"#;
+    let handoff = r#"{"handoff_id":"h1","reason":"too hard","target_kind":"human"}"#;
+    let prompts = [("clarification.requested", question), ("handoff.requested", handoff)];
+    context.report(&run, 0, &[&STORY[..1], &prompts].concat()).await;
+    assert!(!read_metrics(&context).await.contains_key("recount_human_wait_seconds"), "they wait");
+    context.post("/v1/clarifications/q1/answer", r#"{"response":"a"}"#).await;
+    context.post("/v1/handoffs/h1/acknowledge", "{}").await;
+    let families = read_metrics(&context).await;
+    for (kind, outcome) in [("clarification", "answered"), ("handoff", "acknowledged")] {
+        let labels = [("kind", kind), ("outcome", outcome)];
+        assert_eq!(sum(&families, "recount_human_wait_seconds_count", &labels), 1.0, "{labels:?}");
+    }
 }
