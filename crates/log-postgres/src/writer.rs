@@ -343,6 +343,7 @@ impl Writer {
         let started = recount_world::moment();
         let attempt = CommitAttempt::new(self.counters, group.counters);
         let outcome = self.carry_through(attempt, (CommitEvent::Due, None), group).await;
+        // At least the time that publishing the previous group took, which runs meanwhile.
         self.core.meters.synced(started.elapsed());
         outcome
     }
