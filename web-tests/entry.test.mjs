@@ -54,5 +54,12 @@ test('a token is asked for, and with it the page follows a run live', TEST, asyn
   // Until it is taken back: then it is asked for again.
   const listed = JSON.parse(await server.request('GET', '/admin/tokens'));
   await server.request('DELETE', `/admin/tokens/${listed.data[0].id}`);
+  // Each attempt to join the stream again is refused, and then the page asks whether its token is valid.
+  const refused = () => page.waitForResponse((response) => response.url().endsWith('/v1/runs?limit=1') && response.status() === 401);
+  const first = refused();
   await page.locator('#entry-why', { hasText: 'unknown, expired or revoked' }).waitFor({ timeout: 30_000 });
+  await first;
+  await refused();
+  assert.equal(await page.locator('#health').textContent(), 'Not signed in.');
+  assert.equal(await page.locator('#health').getAttribute('data-well'), null, 'no sign of a connection');
 });

@@ -1,7 +1,7 @@
 // The console: a thin view on the native face. The address says what is shown; everything on the page comes from the
 // same streams that any other client reads. Here: the feed of all runs, and which run is chosen.
 
-import { arrive, token } from './entry.js';
+import { arrive, showConnection, token } from './entry.js';
 import { ask, byId, setText, trouble, wellAgain } from './page.js';
 import { Prompts } from './prompts.js';
 import { Attention } from './src/attention.js';
@@ -109,8 +109,7 @@ async function signInAgain() {
 
 let connected = null;
 function health(words, well) {
-  setText(byId('health'), words);
-  byId('health').dataset.well = String(well);
+  showConnection(words, well);
   // The first connection is no news; losing it is, and having it back.
   if (connected !== null && connected !== well) announce(words);
   connected = well;

@@ -11,8 +11,11 @@ const KEPT = 'recount.token';
 
 export const token = () => sessionStorage.getItem(KEPT);
 
-/// The status of the connection until the user has sent a token.
+/// The status until the user has sent a token.
 const SIGNED_OUT = 'Not signed in.';
+
+/// The connection as the page reported it last.
+let connection = { words: 'Connecting.', isWell: null };
 
 let comingIn = null;
 /// Why a sign-in with the provider failed.
@@ -31,14 +34,26 @@ export async function leave() {
   sessionStorage.removeItem(KEPT);
 }
 
+/// Shows the status of the connection; while the form is open, that the user is not signed in.
+export function showConnection(words, isWell) {
+  connection = { words, isWell };
+  showStatus();
+}
+
+function showStatus() {
+  const { words, isWell } = comingIn ? { words: SIGNED_OUT, isWell: null } : connection;
+  const status = byId('health');
+  setText(status, words);
+  if (isWell === null) delete status.dataset.well;
+  else status.dataset.well = String(isWell);
+}
+
 /// Shows the form and returns when the user has sent a token. The server judges it with the next request.
 export function comeIn(why) {
   setText(byId('entry-why'), visible(why || fault));
   comingIn ??= new Promise((/** @type {(value?: unknown) => void} */ resolve) => {
     const form = byId('entry');
     const field = byId('entry-token');
-    const status = byId('health').textContent;
-    setText(byId('health'), SIGNED_OUT);
     document.querySelector('main').inert = true;
     signin.offer().then((isOffered) => {
       byId('entry-main').hidden = false;
@@ -51,13 +66,14 @@ export function comeIn(why) {
       fault = '';
       field.value = '';
       byId('entry-main').hidden = true;
-      if (byId('health').textContent === SIGNED_OUT) setText(byId('health'), status);
       document.querySelector('main').inert = false;
       byId('account').focus();
       announce('Token sent.');
       comingIn = null;
+      showStatus();
       resolve();
     }, { once: true });
   });
+  showStatus();
   return comingIn;
 }

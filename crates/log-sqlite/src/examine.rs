@@ -21,6 +21,9 @@ use crate::rows;
 /// The number of SQLite steps between checks of the stop flag.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
+/// The first line of SQLite's reports, which names the database of a connection.
+const DATABASE_LINE: &str = "*** in database main ***";
+
 /// Checks everything, and blobs if given, on a connection that is not used afterwards. Returns the fault `closed` when
 /// `stop` is set.
 pub(crate) fn examine(
@@ -159,8 +162,8 @@ impl StoreCheck<'_> {
         });
         match found {
             Ok(sentences) => {
-                let wrong =
-                    sentences.iter().flat_map(|sentence| sentence.lines()).filter(|line| *line != "ok");
+                let lines = sentences.iter().flat_map(|sentence| sentence.lines());
+                let wrong = lines.filter(|line| !["ok", DATABASE_LINE].contains(line));
                 wrong.for_each(|line| self.problems.add(format!("SQLite reports: {line}")));
             }
             Err(error) => self.problems.add(format!("SQLite cannot check its pages: {error}")),
@@ -505,13 +508,14 @@ pub(crate) fn check_pages(connection: &Connection) -> Result<(), Fault> {
     let context = "checking the pages of the database";
     let first =
         connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).context(context)?;
-    // The report begins with a line that names the database of this connection.
-    let report = first.trim_start_matches("*** in database main ***\n").replace('\n', "; ");
+    let report = first.trim_start_matches(DATABASE_LINE).trim_start().replace('\n', "; ");
     if report == "ok" { Ok(()) } else { Err(crate::fault::corrupt(format!("{context}: {report}"))) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+
     use super::*;
 
     #[test]
@@ -530,5 +534,25 @@ mod tests {
             "{message}"
         );
         assert!(message.contains("page") && !message.contains("***"), "{message}");
+    }
+
+    #[test]
+    fn the_problems_of_damaged_pages_do_not_name_the_database_of_the_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("damaged.db");
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("CREATE TABLE a (b); INSERT INTO a VALUES (zeroblob(100000));").unwrap();
+        drop(connection);
+        // The fifth page has a part of the value; its first bytes are the number of the next page.
+        let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.seek(SeekFrom::Start(4 * 4096)).unwrap();
+        file.write_all(&[0xff; 4]).unwrap();
+        let (connection, mut problems) = (Connection::open(&path).unwrap(), Problems::default());
+        StoreCheck { connection: &connection, stop: &|| false, problems: &mut problems }.pages();
+        let found = problems.into_sentences();
+        assert!(found.iter().any(|problem| problem.starts_with("SQLite reports: Tree ")), "{found:?}");
+        assert!(found.iter().all(|problem| !problem.contains("***")), "{found:?}");
+        let why = check_pages(&connection).unwrap_err().message;
+        assert!(why.starts_with("checking the pages of the database: Tree "), "{why}");
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Failing {
     pub(crate) since_ms: u64,
     attempts: u32,
     reason: String,
+    /// Whether the event of the last failure was given up. Otherwise it waits, and the webhook is stuck.
+    is_given_up: bool,
 }
 
 impl WebhookStatus {
@@ -74,22 +76,29 @@ impl WebhookStatus {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).failing = None;
     }
 
-    /// A delivery on request succeeded, so the receiver works again. A follower that could not start still fails.
+    /// A delivery on request succeeded, so the receiver works again. A follower still fails if it could not start, cannot
+    /// read the log, or has an event that was not delivered.
     fn delivered_on_request(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.is_loaded {
-            state.failing = None;
-        }
+        state.failing = state.failing.take().filter(|failing| !failing.is_given_up);
     }
 
-    /// Counts a failed delivery; returns how many failed in a row.
+    /// Counts a failure after which the follower tries again; returns how many happened in a row.
     fn failed(&self, reason: &str, now_ms: u64) -> u32 {
+        self.count_failure(reason, now_ms, false)
+    }
+
+    /// The same for a delivery whose event is given up.
+    fn gave_up(&self, reason: &str, now_ms: u64) -> u32 {
+        self.count_failure(reason, now_ms, true)
+    }
+
+    fn count_failure(&self, reason: &str, now_ms: u64, is_given_up: bool) -> u32 {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let failing =
-            state.failing.get_or_insert(Failing { since_ms: now_ms, attempts: 0, reason: String::new() });
-        failing.attempts += 1;
-        reason.clone_into(&mut failing.reason);
-        failing.attempts
+        let attempts = state.failing.as_ref().map_or(0, |failing| failing.attempts) + 1;
+        let since_ms = state.failing.as_ref().map_or(now_ms, |failing| failing.since_ms);
+        state.failing = Some(Failing { since_ms, attempts, reason: reason.to_owned(), is_given_up });
+        attempts
     }
 }
 
@@ -141,7 +150,7 @@ impl WebhookService {
                 let value = format!("disabled since {}: the receiver returned 410", disabled.at);
                 checks.push(Check::problem(&name, value, "set another URL, or remove the webhook"));
             }
-            if let Some(Failing { since_ms, attempts, reason }) = &failing {
+            if let Some(Failing { since_ms, attempts, reason, .. }) = &failing {
                 let since = time::format_ms(*since_ms);
                 let value = format!("{attempts} deliveries failed since {since}: {reason}");
                 let advice =

@@ -68,11 +68,22 @@ pub struct PublicKeys(BTreeMap<String, Vec<u8>>);
 impl PublicKeys {
     /// Reads a set of JSON Web Keys, or one. An error is a sentence. The ids are computed, never believed.
     pub fn parse(text: &str) -> Result<Self, String> {
+        // Keys of other kinds lack `crv` or `x`.
+        #[derive(Deserialize)]
+        struct Given {
+            kty: String,
+            #[serde(default)]
+            crv: String,
+            #[serde(default)]
+            x: String,
+            #[serde(default)]
+            kid: String,
+        }
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Keys {
-            Set { keys: Vec<Jwk> },
-            One(Jwk),
+            Set { keys: Vec<Given> },
+            One(Given),
         }
         let parsed = serde_json::from_str(text);
         let keys = match parsed.map_err(|why: serde_json::Error| match why.is_data() {

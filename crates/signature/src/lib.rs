@@ -148,6 +148,10 @@ mod tests {
         assert_eq!(why("{}"), "no JSON Web Keys");
         assert_eq!(why(r#"{"keys":[]}"#), "there is no key");
         assert!(why("rct_x").starts_with("no JSON: "), "{}", why("rct_x"));
+        let rsa = r#"{"keys":[{"kty":"RSA","kid":"of a provider","n":"AQAB","e":"AQAB"}]}"#;
+        assert_eq!(why(rsa), r#"the key "of a provider" is not an Ed25519 key"#);
+        let incomplete = r#"{"kty":"OKP","crv":"Ed25519","kid":"one"}"#;
+        assert_eq!(why(incomplete), r#"the key "one" is unreadable"#);
     }
 
     proptest::proptest! {

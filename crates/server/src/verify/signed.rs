@@ -51,6 +51,14 @@ impl SignedCheck {
         }
     }
 
+    /// The problem of a run that has this stored head and no events.
+    pub(super) fn of_missing_run(self) -> String {
+        match self.problem {
+            None => "a signed head of it is stored, but the run is missing".to_owned(),
+            Some(problem) => format!("a head of it is stored, but the run is missing; {problem}"),
+        }
+    }
+
     /// Recorded digests, with that of the signed head.
     pub fn with(&self, noted: &[Noted]) -> Vec<Noted> {
         noted.iter().chain(&self.noted).cloned().collect()

@@ -114,11 +114,11 @@ pub(super) async fn runs_of(
     loop {
         let streams = store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await?;
         let Some(last) = streams.last() else {
-            missing_blobs(store, &mut reports).await;
-            if keys.is_some() {
-                missing_runs(store, &mut reports).await;
-            }
             let sound = reports.iter().all(|report: &VerifyReport| report.problems.is_empty());
+            if let Some(keys) = keys {
+                missing_runs(store, keys, &mut reports).await;
+            }
+            missing_blobs(store, &mut reports).await;
             let astray = if sound { catalogue(store).await } else { Vec::new() };
             return Ok((reports, astray));
         };
@@ -146,8 +146,9 @@ async fn missing_blobs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
     }
 }
 
-/// Adds a report for each run that has a stored signed head and no events, not even a tombstone.
-async fn missing_runs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
+/// Adds a report for each run that has a stored signed head and no events, not even a tombstone. `reports` must have
+/// those of all streams, and no others.
+async fn missing_runs(store: &dyn Store, keys: &PublicKeys, reports: &mut Vec<VerifyReport>) {
     let signed = match recount_engine::signed_runs(store).await {
         Ok(signed) => signed,
         Err(error) => return add(reports, None, format!("cannot list the signed heads: {error}")),
@@ -155,7 +156,8 @@ async fn missing_runs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
     let found: BTreeSet<&String> = reports.iter().filter_map(|report| report.run_id.as_ref()).collect();
     let missing: Vec<String> = signed.into_iter().filter(|run| !found.contains(run)).collect();
     for run in missing {
-        add(reports, Some(run), "a signed head of it is stored, but the run is missing".to_owned());
+        let problem = SignedCheck::of_store(store, &run, Some(keys)).await.of_missing_run();
+        reports.push(VerifyReport { problems: vec![problem], ..VerifyReport::missing(&run) });
     }
 }
 

@@ -159,7 +159,7 @@ impl Follower {
                     return self.save(admin, row, None).await;
                 }
                 Verdict::GiveUp(reason) => {
-                    let failures = self.status.failed(&reason, now_ms);
+                    let failures = self.status.gave_up(&reason, now_ms);
                     self.give_up(admin, position, envelope, attempts, &reason, row).await?;
                     tokio::time::sleep(pause(failures, &sent)).await;
                     return Ok(());

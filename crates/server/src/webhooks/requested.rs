@@ -1,7 +1,7 @@
 //! Deliveries on request: a dead letter again, or a test message. One attempt each.
 //!
-//! Start at [`Follower::send_again`] and [`Follower::send_test`]. The follower's own progress is not changed; after a
-//! successful delivery the webhook no longer counts as failing.
+//! Start at [`Follower::send_again`] and [`Follower::send_test`]. The follower's own progress is not changed. If it gave
+//! up its last event, the webhook no longer counts as failing after a successful delivery.
 
 use std::time::Duration;
 

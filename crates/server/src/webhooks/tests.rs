@@ -85,13 +85,22 @@ impl Receiver {
     }
 
     fn on(world: &World, listener: TcpListener, script: &[u16]) -> Receiver {
+        let mut script: VecDeque<u16> = script.iter().copied().collect();
+        Receiver::replying(world, listener, move |_| script.pop_front().unwrap_or(200))
+    }
+
+    fn replying(
+        world: &World,
+        listener: TcpListener,
+        mut status: impl FnMut(&Http) -> u16 + Send + 'static,
+    ) -> Receiver {
         let (address, received) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
-        let (found, script) = (received.clone(), Mutex::new(script.iter().copied().collect::<VecDeque<_>>()));
+        let found = received.clone();
         world.tasks.spawn_until_shutdown(Kind::Service, async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let Some(request) = read_http(&mut stream).await else { continue };
-                let status = script.lock().unwrap().pop_front().unwrap_or(200);
+                let status = status(&request);
                 let reply = format!(
                     "HTTP/1.1 {status} X\r\nlocation: /else\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
                 );
@@ -426,6 +435,28 @@ async fn a_webhook_whose_dead_letter_was_delivered_on_request_is_not_failing() {
     }
     let shown = checks().await;
     assert!(shown.len() == 1 && shown[0].starts_with("0 events delivered"), "{shown:?}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_webhook_whose_event_waits_is_failing_after_a_test_message() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), World::real());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let is_test = |request: &Http| request.body.contains("webhook_test");
+    let receiver =
+        Receiver::replying(&world, listener, move |request| if is_test(request) { 200 } else { 500 });
+    let running = server(folder.path(), &hook(receiver.address, "events = ['run.finished']")).await;
+    let status = running.webhooks.statuses()[0].clone();
+    until(|| status.state().is_loaded).await;
+    run(&running, "bad", &finished()).await;
+    until(|| status.state().failing.is_some()).await;
+    let since_ms = status.state().failing.map(|failing| failing.since_ms);
+
+    let (_, sent) = admin(&running, "POST", "/admin/webhooks/ops/deliveries", "{}").await;
+    assert_eq!(sent["data"]["delivered"], true, "{sent}");
+    let (_, listed) = admin(&running, "GET", "/admin/webhooks", "").await;
+    assert_eq!(listed["data"][0]["state"], "failing", "{listed}");
+    assert_eq!(status.state().failing.map(|failing| failing.since_ms), since_ms);
     running.stop().await;
 }
 

@@ -1,6 +1,9 @@
 //! `recount demo`: a whole run, printed from real events.
 
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -49,6 +52,44 @@ fn the_demo_shows_everything_and_keeps_a_true_account() {
     let run = events[0]["run_id"].as_str().unwrap();
     let checked = CommandOutput::of(recount().args(["verify", "--data"]).arg(&data)).good();
     assert!(checked.starts_with(&format!("{run} ok, {} events", events.len())), "{checked}");
+}
+
+/// Only a denial of the call selects the turn for it. The same word in the response to the question does not.
+#[test]
+fn the_list_of_the_demo_leaves_open_what_was_denied() {
+    for (decision, response, refused, status) in
+        [("n", "2", 1, "in_progress"), ("y", "no, it was denied", 0, "completed")]
+    {
+        let events = demo_with_answers(decision, response);
+        let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).collect::<Vec<_>>();
+        assert_eq!(of("tool.refused").len(), refused, "{events:?}");
+        assert_eq!(of("clarification.requested").len(), 1, "{events:?}");
+        let last = &of("tool.todo_write.updated").last().unwrap()["data"]["todos"][2];
+        assert_eq!((&last["content"], &last["status"]), (&"Clear up".into(), &status.into()), "{last}");
+        assert_eq!(of("run.finished").len(), 1, "{events:?}");
+    }
+}
+
+/// The events of a demo with a person, who answers each of the two prompts once.
+fn demo_with_answers(decision: &str, response: &str) -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = recount();
+    command.args(["demo", "--json", "--answers-from-stdin", "--data"]).arg(folder.path().join("data"));
+    command.env("TMPDIR", folder.path()).stderr(Stdio::null());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut answers =
+        BTreeMap::from([("approval.requested", decision), ("clarification.requested", response)]);
+    let mut events = Vec::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if let Some(answer) = answers.remove(event["type"].as_str().unwrap()) {
+            writeln!(stdin, "{answer}").unwrap();
+        }
+        events.push(event);
+    }
+    assert!(child.wait().unwrap().success(), "{events:?}");
+    events
 }
 
 #[test]

@@ -52,13 +52,7 @@ impl Place {
     /// A copy of the data folder in which a word of the run is another one, and everything that is derived from the events
     /// is as for these events.
     fn edited(&self) -> PathBuf {
-        let path = |name: &str| self.folder.path().join(name);
-        let (original, edited) = (path("export.jsonl"), path("edited"));
-        let mut command = recount();
-        command.args(["export", "--data"]).arg(self.data()).arg("-o").arg(&original).arg(&self.run);
-        let exported = CommandOutput::of(&mut command);
-        assert_eq!(exported.status, 0, "{exported:?}");
-        let text = std::fs::read_to_string(&original).unwrap().replace("greet all", "greet few");
+        let text = self.exported(&self.run).replace("greet all", "greet few");
         let lines: Vec<&str> = text.lines().collect();
         let mut digest = ExportDigest::new(&self.run);
         let events = &lines[1..lines.len() - 1];
@@ -67,16 +61,36 @@ impl Place {
         let before = header["head"].as_str().unwrap();
         assert_ne!(before, digest.head());
         let text = text.replacen(before, &digest.head(), 1);
-        std::fs::write(path("edited.jsonl"), text).unwrap();
+        self.imported("edited", &text)
+    }
+
+    fn exported(&self, run: &str) -> String {
+        let original = self.folder.path().join("export.jsonl");
         let mut command = recount();
-        command.args(["import", "--data"]).arg(&edited).arg(path("edited.jsonl"));
-        let imported = CommandOutput::of(&mut command);
+        command.args(["export", "--data"]).arg(self.data()).arg("-o").arg(&original).arg(run);
+        let exported = CommandOutput::of(&mut command);
+        assert_eq!(exported.status, 0, "{exported:?}");
+        std::fs::read_to_string(&original).unwrap()
+    }
+
+    /// A data folder with the runs of an export, and all signed heads.
+    fn imported(&self, name: &str, export: &str) -> PathBuf {
+        let (to, file) = (self.folder.path().join(name), self.folder.path().join(format!("{name}.jsonl")));
+        std::fs::write(&file, export).unwrap();
+        let imported = CommandOutput::of(recount().args(["import", "--data"]).arg(&to).arg(&file));
         assert_eq!(imported.status, 0, "{imported:?}");
-        let store = rusqlite::Connection::open(edited.join("recount.db")).unwrap();
-        store.execute("ATTACH ?1 AS original", [self.data().join("recount.db").to_str().unwrap()]).unwrap();
-        let heads = "INSERT INTO rows SELECT * FROM original.rows WHERE space = 'record.signed_heads'";
-        assert_eq!(store.execute(heads, []).unwrap(), 1);
-        edited
+        assert_eq!(copy_rows(&self.data(), &to, "record.signed_heads", &self.run), 1);
+        to
+    }
+
+    /// Another run.
+    fn another_run(&self) -> String {
+        let work = self.folder.path().join("work");
+        self.server.ask(&["run", "--kind", "shell", "--workspace", work.to_str().unwrap(), "echo"]).good();
+        let listed = self.server.ask(&["ls", "--json"]).good();
+        let rows = listed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let row = rows.into_iter().find(|row| row["id"] != *self.run).unwrap();
+        row["id"].as_str().unwrap().to_owned()
     }
 
     fn verify_data(&self, keys: &Path) -> CommandOutput {
@@ -142,16 +156,42 @@ async fn an_ended_run_without_its_signed_head_or_with_one_of_another_key_fails()
 #[tokio::test]
 async fn a_signed_head_whose_run_was_removed_fails() {
     let (mut place, mut other) = (Place::new().await, Place::new().await);
-    place.server.stop();
+    // A run that was erased is not missing.
+    let erased = other.another_run();
+    other.server.ask(&["delete", &erased, "--yes"]).good();
     other.server.stop();
-    let store = rusqlite::Connection::open(place.data().join("recount.db")).unwrap();
-    store.execute("ATTACH ?1 AS other", [other.data().join("recount.db").to_str().unwrap()]).unwrap();
-    let heads = "INSERT INTO rows SELECT * FROM other.rows WHERE space = 'record.signed_heads'";
-    assert_eq!(store.execute(heads, []).unwrap(), 1);
-    drop(store);
-    let wrong = place.verify_data(&place.keys);
-    let line = format!("{} wrong: a signed head of it is stored, but the run is missing", other.run);
-    assert!(wrong.status == 1 && wrong.data.contains(&line), "{wrong:?}");
+    let fine = other.verify_data(&other.keys);
+    assert!(fine.status == 0 && fine.words.contains(&format!("{erased}: it was erased")), "{fine:?}");
+
+    let kept = place.another_run();
+    place.server.stop();
+    let removed = place.imported("removed", &place.exported(&kept));
+    assert_eq!(copy_rows(&place.data(), &removed, "record.signed_heads", &kept), 1);
+    assert_eq!(copy_rows(&place.data(), &removed, "catalogue.runs", &place.run), 1);
+    assert_eq!(copy_rows(&other.data(), &removed, "record.signed_heads", &other.run), 1);
+    let wrong = verify(&removed, &["--public-key", place.keys.to_str().unwrap()]);
+    assert_eq!(wrong.status, 1, "{wrong:?}");
+    for line in [
+        &format!("{kept} ok"),
+        &format!("{} wrong: a signed head of it is stored, but the run is missing", place.run),
+        &format!(
+            "{} wrong: a head of it is stored, but the run is missing; its signed head is not",
+            other.run
+        ),
+        "not among the given keys",
+        // The check of the catalogue is not left out.
+        "does not belong to anything",
+    ] {
+        assert!(wrong.data.contains(line), "{line:?} is not in {wrong:?}");
+    }
+}
+
+/// Copies the rows of a run in this space to another data folder; returns their number.
+fn copy_rows(from: &Path, to: &Path, space: &str, run: &str) -> usize {
+    let store = rusqlite::Connection::open(to.join("recount.db")).unwrap();
+    store.execute("ATTACH ?1 AS original", [from.join("recount.db").to_str().unwrap()]).unwrap();
+    let copied = "INSERT INTO rows SELECT * FROM original.rows WHERE space = ?1 AND instr(key, ?2) > 0";
+    store.execute(copied, [space, run]).unwrap()
 }
 
 /// The file with another word in an event, and a header and an end that fit.
