@@ -157,7 +157,9 @@ impl SettingsFile {
         let (text, mut interiors) = added.map_err(|why| self.refused(&why))?;
         let Some(telemetry) = telemetry else { return Ok((text, interiors, Vec::new())) };
         let settings = json_text::value(base).unwrap_or(Value::Null);
-        let members = telemetry.members(Present::with(&settings)).map_err(|why| self.refused(&why))?;
+        let now = json_text::value(self.text()).unwrap_or(Value::Null);
+        let members = telemetry.members(Present::with(&settings), Present::with(&now));
+        let members = members.map_err(|why| self.refused(&why))?;
         let text = json_text::add_texts(text, &members, &mut interiors).map_err(|why| self.refused(&why))?;
         Ok((text, interiors, members))
     }

@@ -95,11 +95,17 @@ fn values_of_the_user_stay_before_and_after() {
             env(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")]),
         ),
         (
-            json!({"CLAUDE_CODE_ENABLE_TELEMETRY": "true", "OTEL_LOGS_EXPORTER": "console, otlp", "A": "b"}),
+            json!({
+                "CLAUDE_CODE_ENABLE_TELEMETRY": "true",
+                "OTEL_LOGS_EXPORTER": "console, otlp",
+                "OTEL_EXPORTER_OTLP_ENDPOINT": &endpoint,
+                "A": "b",
+            }),
             vec![("OTEL_METRICS_EXPORTER", "prometheus")],
             env(&[
                 ("CLAUDE_CODE_ENABLE_TELEMETRY", "true"),
                 ("OTEL_LOGS_EXPORTER", "console, otlp"),
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
                 ("OTEL_METRICS_EXPORTER", "prometheus"),
                 ("A", "b"),
             ]),
@@ -162,6 +168,16 @@ fn telemetry_that_goes_elsewhere_is_named_and_nothing_changes() {
             ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "a=a-secret"),
             &*format!("it would be sent to {ours}, too"),
         ),
+        (
+            one("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=a-secret"),
+            ("", ""),
+            &*format!("OTEL_EXPORTER_OTLP_TRACES_HEADERS is set in env: it would be sent to {ours}, too"),
+        ),
+        (
+            none(),
+            ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "a=a-secret"),
+            &*format!("it would be sent to {ours}, too"),
+        ),
         (json!({"otelHeadersHelper": "print a-secret"}), ("", ""), "otelHeadersHelper is set: its headers"),
         (json!({"env": []}), ("", ""), "\"env\" is an array, not an object"),
     ] {
@@ -185,6 +201,86 @@ fn telemetry_that_goes_elsewhere_is_named_and_nothing_changes() {
             assert_eq!(json_of(&home.read(SETTINGS))["env"], settings["env"]);
         }
     }
+}
+
+#[test]
+fn telemetry_that_goes_to_the_default_address_is_not_diverted() {
+    let on = |name: &str| json!({"env": {"CLAUDE_CODE_ENABLE_TELEMETRY": "1", name: "otlp"}});
+    let with = |mut settings: Value, name: &str, value: &str| {
+        settings["env"][name] = json!(value);
+        settings
+    };
+    let logs = || on("OTEL_LOGS_EXPORTER");
+    let traces = || on("OTEL_TRACES_EXPORTER");
+    let of_traces = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+    for (settings, environment, why) in [
+        (logs(), ("", ""), "OTEL_LOGS_EXPORTER is \"otlp\" in env: without OTEL_EXPORTER_OTLP_ENDPOINT"),
+        (with(logs(), of_traces, "http://a.example"), ("", ""), "default address http://localhost:4318, and"),
+        (with(logs(), "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("", ""), "address http://localhost:4317, and"),
+        (traces(), ("", ""), "OTEL_TRACES_EXPORTER is \"otlp\" in env: without OTEL_EXPORTER_OTLP_ENDPOINT"),
+        (
+            json!({"env": {"OTEL_LOGS_EXPORTER": "otlp"}}),
+            ("CLAUDE_CODE_ENABLE_TELEMETRY", "1"),
+            "OTEL_LOGS_EXPORTER is \"otlp\" in env: without",
+        ),
+    ] {
+        let content = settings.to_string();
+        let home = Home::with(SETTINGS, &content);
+        let mut command = home.command(&["claude", "--telemetry"]);
+        if !environment.0.is_empty() {
+            command.env(environment.0, environment.1);
+        }
+        CommandOutput::of(&mut command).bad(1, why);
+        assert_eq!(home.files(), [(home.path(SETTINGS), content.into_bytes())]);
+    }
+    // Nothing of these goes to the default address.
+    for settings in [
+        with(logs(), "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", &format!("{URL}/otlp/v1/logs")),
+        with(traces(), of_traces, "http://a.example"),
+        with(traces(), "OTEL_EXPORTER_OTLP_ENDPOINT", &format!("{URL}/otlp")),
+        json!({"env": {"OTEL_LOGS_EXPORTER": "otlp", "OTEL_TRACES_EXPORTER": "otlp"}}),
+    ] {
+        let home = Home::with(SETTINGS, &settings.to_string());
+        home.connect(&["claude", "--telemetry"]).good();
+        // Also when a person has changed what connect wrote.
+        let changed = home.read(SETTINGS).replacen("\"1\"", "\"true\"", 1);
+        let changed = changed.replacen("\"otlp\"", "\"otlp,console\"", 1);
+        home.write(SETTINGS, &changed);
+        home.connect(&["claude", "--telemetry", "--ask"]).good();
+    }
+}
+
+#[test]
+fn the_token_is_not_sent_to_the_address_of_traces() {
+    let traces = [
+        ("OTEL_TRACES_EXPORTER", "otlp"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a.example/v1/traces"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b"),
+    ];
+    let home = Home::with(SETTINGS, "{}");
+    let mut command = home.command(&["claude", "--telemetry"]);
+    command.envs(traces).env("RECOUNT_TOKEN", "rct_a-secret-of-a-test");
+    CommandOutput::of(&mut command).bad(1, "the header with the server's token would be sent there, too");
+    CommandOutput::of(home.command(&["claude", "--telemetry"]).envs(traces)).good();
+}
+
+#[test]
+fn headers_that_were_added_after_connect_are_no_conflict() {
+    let home = Home::new();
+    home.connect(&["claude", "--telemetry"]).good();
+    let mut settings = json_of(&home.read(SETTINGS));
+    settings["env"]["OTEL_EXPORTER_OTLP_HEADERS"] = json!("Authorization=Bearer a-secret");
+    settings["otelHeadersHelper"] = json!("print headers");
+    home.write(SETTINGS, &settings.to_string());
+    home.connect(&["claude", "--telemetry", "--ask"]).good();
+    let after = json_of(&home.read(SETTINGS));
+    assert_eq!(
+        (&after["env"], &after["otelHeadersHelper"]),
+        (&settings["env"], &settings["otelHeadersHelper"])
+    );
+    // They are not for another server.
+    let other = home.connect(&["claude", "--telemetry", "--url", "http://127.0.0.1:10"]);
+    assert!(other.words.contains("it would be sent to http://127.0.0.1:10/otlp, too"), "{other:?}");
 }
 
 #[test]
