@@ -179,12 +179,17 @@ impl SettingsFile {
         let backup = existed.then(|| self.drawer.backup().to_owned());
         let is_changed = self.target.text.as_ref() != Some(&after);
         if is_changed && !dry_run {
-            let made_folder = notes.is_some_and(|notes| notes.made_folder)
+            let made_folder = notes.as_ref().is_some_and(|notes| notes.made_folder)
                 || self.target.path.parent().is_some_and(|folder| !folder.exists());
             let path = self.target.path.clone();
-            let notes = Notes { path, existed, made_folder, written: digest(&after), interiors, members };
-            self.drawer.keep(&notes, &base)?;
+            let new = Notes { path, existed, made_folder, written: digest(&after), interiors, members };
+            // Until the file is written, it has what the earlier notes name.
+            let union = new.with(notes.as_ref());
+            self.drawer.keep(union.as_ref().unwrap_or(&new), &base)?;
             self.target.write(&after)?;
+            if union.is_some() {
+                self.drawer.keep(&new, &base)?;
+            }
         }
         let Target { path, text, .. } = self.target;
         Ok(Change { path, before: text, after: Some(after), backup })

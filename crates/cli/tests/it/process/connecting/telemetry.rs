@@ -349,6 +349,48 @@ fn the_token_for_telemetry_comes_from_a_command() {
 }
 
 #[test]
+fn telemetry_can_be_removed_after_a_failed_write() {
+    // The copy of it may be written, and the file with hooks is too large.
+    let content = format!("{{\n  \"env\": {{ }},\n  \"note\": \"{}\"\n}}\n", "a".repeat(64_900));
+    let limited = "trap '' XFSZ; ulimit -f 127; exec \"$0\" \"$@\"";
+    for options in [&["--ask"][..], &["--telemetry", "--url", "http://127.0.0.1:10"]] {
+        let home = Home::with(SETTINGS, &content);
+        home.connect(&["claude", "--telemetry"]).good();
+        let connected = home.read(SETTINGS);
+        let whole = home.command(&[&["claude"], options].concat());
+        let mut command = Command::new("sh");
+        command.args(["-c", limited]).arg(whole.get_program()).args(whole.get_args());
+        for (name, value) in whole.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        CommandOutput::of(&mut command).bad(5, "cannot write");
+        assert_eq!(home.read(SETTINGS), connected);
+        let removed = home.connect(&["claude", "--remove"]);
+        assert!(!removed.words.contains("still sends its telemetry"), "{removed:?}");
+        assert_eq!(home.read(SETTINGS), content);
+    }
+}
+
+#[test]
+fn a_number_that_is_too_large_hides_no_variable() {
+    let elsewhere = "https://otel.example:4318";
+    for content in [
+        format!("{{\"big\": 1e999, \"env\": {{\"OTEL_EXPORTER_OTLP_ENDPOINT\": \"{elsewhere}\"}}}}"),
+        format!("{{\"env\": {{\"OTEL_EXPORTER_OTLP_ENDPOINT\": \"{elsewhere}\", \"big\": 1e999}}}}"),
+    ] {
+        let home = Home::with(SETTINGS, &content);
+        home.connect(&["claude", "--telemetry"]).bad(1, "telemetry goes there");
+        assert_eq!(home.read(SETTINGS), content);
+    }
+    round_with("claude", &["--telemetry"], SETTINGS, "{\"big\": 1e999, \"env\": {\"A\": 1e999}}");
+    let home = Home::with(SETTINGS, "{\"big\": 1e999, \"disableAllHooks\": true}");
+    assert!(home.connect(&["claude"]).words.contains("disableAllHooks disables all hooks"));
+}
+
+#[test]
 fn telemetry_needs_claude_and_an_address_of_http() {
     let home = Home::new();
     for (arguments, why) in [
