@@ -255,7 +255,8 @@ impl Connect {
                 && servers.iter().any(|server| telemetry::endpoint_of(server) == endpoint)
             {
                 note(&format!(
-                    "Claude Code still sends its telemetry to {endpoint}; connect did not write the variables for that"
+                    "Claude Code still sends its telemetry to {}; connect did not write the variables for that",
+                    telemetry::shown(&endpoint)
                 ));
             }
             return Ok(());
@@ -294,6 +295,7 @@ impl Connect {
         match (status::reach(url, token.as_deref()), token) {
             (Reach::Responds, _) => {}
             (Reach::Silent, _) => note(&format!("no server responds at {url}; start one with recount serve")),
+            (Reach::Failed(why), _) => note(&format!("hooks may not be recorded: {why}")),
             (Reach::Unauthorized, Some(_)) => note(&format!("the server at {url} rejects the token")),
             (Reach::Unauthorized, None) => note(&format!(
                 "the server at {url} requires a token; repeat the command with --token-file FILE"

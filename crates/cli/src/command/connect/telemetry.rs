@@ -109,11 +109,19 @@ impl<'a> Present<'a> {
 
     /// The address that log events are sent to, if they are.
     pub(super) fn endpoint(&self) -> Option<String> {
-        let is_sent = self.value(ENABLED).is_some_and(|value| is_on(&value))
-            && self.value(LOGS_EXPORTER).is_some_and(|value| has_otlp(&value));
-        let of_logs = || self.value(LOGS_ENDPOINT).map(|value| value.trim_end_matches("/v1/logs").to_owned());
-        let endpoint = of_logs().or_else(|| self.value(ENDPOINT)).filter(|_| is_sent)?;
+        if !self.is_sent(&LOGS) {
+            return None;
+        }
+        let of_logs = self.set(LOGS_ENDPOINT).map(|value| value.trim_end_matches("/v1/logs").to_owned());
+        let endpoint = of_logs.or_else(|| self.set(ENDPOINT));
+        let endpoint = endpoint.unwrap_or_else(|| self.default_endpoint().to_owned());
         Some(endpoint.trim_end_matches('/').to_owned())
+    }
+
+    /// Whether anything adds headers to log events.
+    pub(super) fn has_headers(&self) -> bool {
+        self.settings.get(HEADERS_HELPER).is_some()
+            || [HEADERS, LOGS.headers].iter().any(|name| self.set(name).is_some())
     }
 }
 
@@ -197,6 +205,15 @@ impl Telemetry {
         ))
     }
 
+    /// What keeps log events, which are sent to this server, from being recorded.
+    pub(super) fn obstacle(&self, present: Present<'_>) -> Option<String> {
+        let protocol = if present.set(LOGS_PROTOCOL).is_some() { LOGS_PROTOCOL } else { PROTOCOL };
+        [LOGS_ENDPOINT, protocol].into_iter().find_map(|name| {
+            let found = present.find(name).filter(|found| !found.value.is_empty())?;
+            Some(found.describe(name, &self.conflict(name, &found.value)?))
+        })
+    }
+
     /// What is sent to the default address, which an address in a variable would replace.
     fn diverted(&self, present: Present<'_>) -> Vec<String> {
         let diverted = |signal: &Signal| {
@@ -250,6 +267,9 @@ impl Telemetry {
                 "the server accepts only http/json and http/protobuf"
             }
             ENDPOINT if value.trim_end_matches('/') != self.endpoint => return Some(self.goes_there()),
+            LOGS_ENDPOINT if value.trim_end_matches('/') == self.endpoint => {
+                return Some(format!("the server receives log events at {}/v1/logs", self.endpoint));
+            }
             LOGS_ENDPOINT if value != format!("{}/v1/logs", self.endpoint) => {
                 return Some(self.goes_there());
             }
@@ -276,8 +296,17 @@ impl Found {
         if name == HEADERS || [LOGS, METRICS, TRACES].iter().any(|signal| signal.headers == name) {
             return format!("{name} is set {place}: {effect}");
         }
-        format!("{name} is {:?} {place}: {effect}", self.value)
+        format!("{name} is {:?} {place}: {effect}", shown(&self.value))
     }
+}
+
+/// An address without its login and its query, which may have a secret.
+pub(super) fn shown(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    let (login, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("***@", rest));
+    let (rest, query) = rest.split_once(['?', '#']).map_or((rest, ""), |(rest, _)| (rest, "?***"));
+    format!("{scheme}{separator}{login}{rest}{query}")
 }
 
 /// Whether Claude Code reads a value as true.

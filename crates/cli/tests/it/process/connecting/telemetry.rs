@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{Home, SETTINGS, URL, json_of, round_with};
-use crate::server::CommandOutput;
+use crate::server::{CommandOutput, Server, recount};
 
 /// What `--telemetry` adds to an `env` without variables.
 fn variables() -> Value {
@@ -388,6 +388,80 @@ fn a_number_that_is_too_large_hides_no_variable() {
     round_with("claude", &["--telemetry"], SETTINGS, "{\"big\": 1e999, \"env\": {\"A\": 1e999}}");
     let home = Home::with(SETTINGS, "{\"big\": 1e999, \"disableAllHooks\": true}");
     assert!(home.connect(&["claude"]).words.contains("disableAllHooks disables all hooks"));
+}
+
+#[test]
+fn a_login_or_key_in_an_address_is_not_shown() {
+    for (address, shown) in [
+        ("https://me:a-secret@a.example/otlp", "https://***@a.example/otlp"),
+        ("https://a.example/otlp?key=a-secret", "https://a.example/otlp?***"),
+        ("me:a-secret@a.example:4318", "***@a.example:4318"),
+    ] {
+        let settings = json!({"env": variables_with(&[("OTEL_EXPORTER_OTLP_ENDPOINT", address)])});
+        let home = Home::with(SETTINGS, &format!("{settings:#}"));
+        let refused = home.connect(&["claude", "--telemetry"]);
+        assert!(refused.words.contains(&format!("is \"{shown}\" in env: telemetry")), "{refused:?}");
+        home.connect(&["claude"]).good();
+        let status = home.connect(&["claude", "--status"]).good();
+        assert!(status.contains(&format!("telemetry is sent to {shown}\n")), "{status}");
+        let json = home.connect(&["claude", "--status", "--json"]).good();
+        assert_eq!(json_of(&json)["telemetry"], shown);
+        assert!(![refused.words, status, json].concat().contains("a-secret"));
+    }
+}
+
+#[test]
+fn the_status_names_what_keeps_telemetry_from_being_recorded() {
+    let ours = format!("{URL}/otlp");
+    for (others, address, words) in [
+        (
+            vec![("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
+            &*ours,
+            "not recorded: OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\" in env: the server accepts only",
+        ),
+        (vec![("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc")], &ours, "LOGS_PROTOCOL is \"grpc\" in env: "),
+        (
+            vec![("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", &*ours)],
+            &ours,
+            &*format!("the server receives log events at {ours}/v1/logs"),
+        ),
+        (
+            vec![("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "")],
+            &ours,
+            &*format!("are recorded: telemetry is sent to {ours}\n"),
+        ),
+        (
+            vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "")],
+            "http://localhost:4318",
+            "not recorded: telemetry is sent to http://localhost:4318\n",
+        ),
+    ] {
+        let home = Home::with(SETTINGS, &json!({"env": variables_with(&others)}).to_string());
+        home.connect(&["claude"]).good();
+        let status = home.connect(&["claude", "--status"]).good();
+        assert!(status.contains(words), "{others:?}: {status}");
+        let status = json_of(&home.connect(&["claude", "--status", "--json"]).good());
+        assert_eq!(status["telemetry"], address);
+        assert_eq!(status["telemetry_problem"].is_null(), words.contains("telemetry is sent"), "{status}");
+    }
+}
+
+#[test]
+fn the_status_names_a_missing_token_of_telemetry() {
+    let data = tempfile::tempdir().unwrap();
+    let add = ["token", "add", "agents", "--scope", "ingest", "--data"];
+    let token = CommandOutput::of(recount().args(add).arg(data.path())).good();
+    let mut serve = recount();
+    serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"]);
+    let server = Server::of(serve.arg(data.path())).listening();
+    let home = Home::with("token", &token);
+    home.connect(&["claude", "--telemetry", "--url", &server.url()]).good();
+    let status = home.connect(&["claude", "--status"]).good();
+    assert!(status.contains("not recorded: the server requires a token, and telemetry has none"), "{status}");
+    let file = home.path("token").display().to_string();
+    home.connect(&["claude", "--telemetry", "--url", &server.url(), "--token-file", &file]).good();
+    let status = home.connect(&["claude", "--status"]).good();
+    assert!(status.contains("tokens and cost are recorded: "), "{status}");
 }
 
 #[test]
