@@ -355,6 +355,7 @@ fn connect_notes_a_server_that_rejects_the_token() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a proxy, outside the product")]
 fn connect_names_what_is_there_instead_of_a_server() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
