@@ -157,7 +157,9 @@ impl SettingsFile {
         let (text, mut interiors) = added.map_err(|why| self.refused(&why))?;
         let Some(telemetry) = telemetry else { return Ok((text, interiors, Vec::new())) };
         let settings = json_text::value(base).unwrap_or(Value::Null);
-        let members = telemetry.members(Present::with(&settings)).map_err(|why| self.refused(&why))?;
+        let now = json_text::value(self.text()).unwrap_or(Value::Null);
+        let members = telemetry.members(Present::with(&settings), Present::with(&now));
+        let members = members.map_err(|why| self.refused(&why))?;
         let text = json_text::add_texts(text, &members, &mut interiors).map_err(|why| self.refused(&why))?;
         Ok((text, interiors, members))
     }
@@ -177,12 +179,17 @@ impl SettingsFile {
         let backup = existed.then(|| self.drawer.backup().to_owned());
         let is_changed = self.target.text.as_ref() != Some(&after);
         if is_changed && !dry_run {
-            let made_folder = notes.is_some_and(|notes| notes.made_folder)
+            let made_folder = notes.as_ref().is_some_and(|notes| notes.made_folder)
                 || self.target.path.parent().is_some_and(|folder| !folder.exists());
             let path = self.target.path.clone();
-            let notes = Notes { path, existed, made_folder, written: digest(&after), interiors, members };
-            self.drawer.keep(&notes, &base)?;
+            let new = Notes { path, existed, made_folder, written: digest(&after), interiors, members };
+            // Until the file is written, it has what the earlier notes name.
+            let union = new.with(notes.as_ref());
+            self.drawer.keep(union.as_ref().unwrap_or(&new), &base)?;
             self.target.write(&after)?;
+            if union.is_some() {
+                self.drawer.keep(&new, &base)?;
+            }
         }
         let Target { path, text, .. } = self.target;
         Ok(Change { path, before: text, after: Some(after), backup })
@@ -248,7 +255,8 @@ impl Connect {
                 && servers.iter().any(|server| telemetry::endpoint_of(server) == endpoint)
             {
                 note(&format!(
-                    "Claude Code still sends its telemetry to {endpoint}; connect did not write the variables for that"
+                    "Claude Code still sends its telemetry to {}; connect did not write the variables for that",
+                    telemetry::shown(&endpoint)
                 ));
             }
             return Ok(());
@@ -287,6 +295,7 @@ impl Connect {
         match (status::reach(url, token.as_deref()), token) {
             (Reach::Responds, _) => {}
             (Reach::Silent, _) => note(&format!("no server responds at {url}; start one with recount serve")),
+            (Reach::Failed(why), _) => note(&format!("hooks may not be recorded: {why}")),
             (Reach::Unauthorized, Some(_)) => note(&format!("the server at {url} rejects the token")),
             (Reach::Unauthorized, None) => note(&format!(
                 "the server at {url} requires a token; repeat the command with --token-file FILE"

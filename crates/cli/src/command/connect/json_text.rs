@@ -321,7 +321,7 @@ pub(super) fn has_comments(text: &str) -> bool {
 
 /// The whole text as a value, to look something up in it.
 pub(super) fn value(text: &str) -> Option<Value> {
-    serde_json::from_str(&without_comments(text)).ok()
+    parse(&without_comments(text), &mut Reader::new()).ok().map(value_of)
 }
 
 fn parse<'d>(plain: &'d str, reader: &'d mut Reader) -> Result<Node<'d>, String> {
@@ -349,8 +349,16 @@ fn instead_of(expected: &str, node: Node<'_>) -> String {
     }
 }
 
+/// A leaf that a value cannot have, such as the number 1e999, is null; what is around it is as written.
 fn value_of(node: Node<'_>) -> Value {
-    serde_json::from_str(node.source()).unwrap_or(Value::Null)
+    match node.sort() {
+        Sort::Object => node
+            .members()
+            .map(|(key, value)| (key.str().unwrap_or_default().into_owned(), value_of(value)))
+            .collect(),
+        Sort::Array => node.items().map(value_of).collect(),
+        _ => serde_json::from_str(node.source()).unwrap_or(Value::Null),
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::json_text::{Interiors, TextMember};
 use crate::failure::Failure;
 
 /// Of one settings file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Notes {
     pub(super) path: PathBuf,
     /// Whether the file was there; then its copy is beside these notes.
@@ -26,6 +26,21 @@ pub(super) struct Notes {
     /// Members that were added for telemetry. Notes of earlier releases have none.
     #[serde(default)]
     pub(super) members: Vec<TextMember>,
+}
+
+impl Notes {
+    /// These notes with what only `earlier` ones have, so that either's text can be restored. `None` if that is nothing.
+    pub(super) fn with(&self, earlier: Option<&Notes>) -> Option<Notes> {
+        let mut union = self.clone();
+        let earlier = earlier?;
+        union.members.extend(earlier.members.iter().filter(|member| !self.members.contains(member)).cloned());
+        for (path, interior) in &earlier.interiors {
+            union.interiors.entry(path.clone()).or_insert_with(|| interior.clone());
+        }
+        let is_more =
+            union.members.len() > self.members.len() || union.interiors.len() > self.interiors.len();
+        is_more.then_some(union)
+    }
 }
 
 /// The content of a file, in few characters.

@@ -6,7 +6,7 @@ use recount_client::{Client, ClientError, Listing};
 use serde_json::{Value, json};
 
 use super::format::{asks, server_of};
-use super::telemetry::{Present, endpoint_of};
+use super::telemetry::{Present, Telemetry, endpoint_of, shown};
 use super::{SettingsFile, json_text};
 use crate::command::hook::spool::Spool;
 use crate::command::invocation::{Invocation, block_on};
@@ -57,11 +57,15 @@ fn show_one(
         hooks.fold((0, false), |(count, asking), (_, handler)| (count + 1, asking || asks(handler)));
     let waiting = Spool::waiting(&Spool::place(&state_folder()?, server));
     let token = invocation.token_of_server().filter(|_| server == invocation.url);
-    let answers = reach(server, token) != Reach::Silent;
+    let reach_of_server = reach(server, token);
+    let answers = matches!(reach_of_server, Reach::Responds | Reach::Unauthorized);
     let is_off = super::is_off(place);
     let path = place.target.path.display().to_string();
     let settings = json_text::value(place.text()).unwrap_or(Value::Null);
-    let telemetry = (agent == Agent::Claude).then(|| Present::with(&settings).endpoint()).flatten();
+    let present = Present::with(&settings);
+    let telemetry = (agent == Agent::Claude).then(|| present.endpoint()).flatten();
+    let is_here = telemetry.as_ref().is_some_and(|endpoint| *endpoint == endpoint_of(server));
+    let problem = is_here.then(|| obstacle(server, present, answers)).flatten();
     if invocation.json {
         return out.value(&json!({
             "agent": agent.name(),
@@ -72,27 +76,37 @@ fn show_one(
             "server": server,
             "server_answers": answers,
             "waiting": waiting,
-            "telemetry": telemetry,
+            "telemetry": telemetry.as_deref().map(shown),
+            "telemetry_problem": problem,
             "disabled_by": is_off,
         }));
     }
     let permissions = if asking { "answered in Recount" } else { "recorded only" };
     let hooks = crate::render::count(count, "hook");
     out.line(&clean::line(&format!("{} is recorded: {hooks} in {path}", agent.name())))?;
-    let reach = if answers { "answers" } else { "does not respond" };
+    let reach = match reach_of_server {
+        Reach::Responds | Reach::Unauthorized => "answers".to_owned(),
+        Reach::Silent => "does not respond".to_owned(),
+        Reach::Failed(why) => format!("cannot be used ({why})"),
+    };
     out.line(&clean::line(&format!("server {server} {reach}; permission requests are {permissions}")))?;
     if let Some(setting) = is_off {
         out.line(&format!("{setting} disables all hooks"))?;
     }
     if agent == Agent::Claude {
-        let words = match telemetry {
-            Some(endpoint) if endpoint == endpoint_of(server) => {
+        let words = match (telemetry.as_deref().map(shown), problem) {
+            (Some(_), Some(problem)) => format!("tokens and cost are not recorded: {problem}"),
+            (Some(endpoint), None) if is_here => {
                 format!("tokens and cost are recorded: telemetry is sent to {endpoint}")
             }
-            Some(endpoint) => format!("tokens and cost are not recorded: telemetry is sent to {endpoint}"),
-            None => "tokens and cost are not recorded; repeat recount connect with --telemetry to record \
+            (Some(endpoint), None) => {
+                format!("tokens and cost are not recorded: telemetry is sent to {endpoint}")
+            }
+            (None, _) => {
+                "tokens and cost are not recorded; repeat recount connect with --telemetry to record \
                      them, too"
-                .to_owned(),
+                    .to_owned()
+            }
         };
         out.line(&clean::line(&words))?;
     }
@@ -107,22 +121,44 @@ fn show_one(
     Ok(())
 }
 
+/// What keeps log events, which are sent to this server, from being recorded.
+fn obstacle(server: &str, present: Present<'_>, answers: bool) -> Option<String> {
+    let in_settings = Telemetry::new(server, None).obstacle(present);
+    let lacks_token = || {
+        let requires_token =
+            answers && !present.has_headers() && matches!(reach(server, None), Reach::Unauthorized);
+        requires_token.then(|| {
+            "the server requires a token, and telemetry has none; repeat recount connect with --telemetry and \
+             --token-file FILE"
+                .to_owned()
+        })
+    };
+    in_settings.or_else(lacks_token)
+}
+
 /// How a server responds to a token.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Also if the token may not read.
     Responds,
     Unauthorized,
     Silent,
+    /// What is there is no server that can be used, or the token cannot be sent.
+    Failed(String),
 }
 
 pub(super) fn reach(server: &str, token: Option<&str>) -> Reach {
-    let Ok(client) = Client::new(server, token) else { return Reach::Silent };
+    let client = match Client::new(server, token) {
+        Ok(client) => client,
+        Err(why) => return Reach::Failed(why.to_string()),
+    };
     let one = Listing { limit: Some(1), ..Listing::default() };
     let list = async { Ok(tokio::time::timeout(limits::HOOK_RECORD_WAIT, client.list_runs(&one)).await) };
     match block_on(list) {
         Ok(Ok(Err(ClientError::Problem(problem)))) if problem.status == 401 => Reach::Unauthorized,
         Ok(Ok(Ok(_) | Err(ClientError::Problem(_)))) => Reach::Responds,
+        Ok(Ok(Err(why @ (ClientError::Protocol { .. } | ClientError::Unusable(_))))) => {
+            Reach::Failed(why.to_string())
+        }
         _ => Reach::Silent,
     }
 }

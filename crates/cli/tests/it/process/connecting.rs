@@ -3,10 +3,13 @@
 mod telemetry;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -349,6 +352,37 @@ fn connect_notes_a_server_that_rejects_the_token() {
         assert_eq!(about.is_empty(), words.is_empty(), "{answer:?}");
         assert!(about.ends_with(words), "{answer:?}");
     }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a proxy, outside the product")]
+fn connect_names_what_is_there_instead_of_a_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = BufReader::new(stream.try_clone().unwrap()).lines();
+            while request.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+            stream
+                .write_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                .unwrap();
+        }
+    });
+    let home = Home::with("token", "one\ntwo\n");
+    let why = format!("unexpected response from {url}: status 502");
+    let answer = home.connect(&["claude", "--url", &url]);
+    assert_eq!(answer.status, 0, "{answer:?}");
+    assert!(answer.words.contains(&format!("hooks may not be recorded: {why}")), "{answer:?}");
+    let status = home.connect(&["claude", "--status"]).good();
+    assert!(status.contains(&format!("server {url} cannot be used ({why}")), "{status}");
+    let status = json_of(&home.connect(&["claude", "--status", "--json"]).good());
+    assert_eq!(status["server_answers"], false);
+
+    let token = home.path("token").display().to_string();
+    let answer = home.connect(&["claude", "--url", &url, "--token-file", &token]);
+    let words = "hooks may not be recorded: the token has characters that are not allowed in a header";
+    assert!(answer.words.contains(words), "{answer:?}");
 }
 
 /// It fails, names the reason, and leaves everything as it was.

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{Home, SETTINGS, URL, json_of, round_with};
-use crate::server::CommandOutput;
+use crate::server::{CommandOutput, Server, recount};
 
 /// What `--telemetry` adds to an `env` without variables.
 fn variables() -> Value {
@@ -95,11 +95,17 @@ fn values_of_the_user_stay_before_and_after() {
             env(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")]),
         ),
         (
-            json!({"CLAUDE_CODE_ENABLE_TELEMETRY": "true", "OTEL_LOGS_EXPORTER": "console, otlp", "A": "b"}),
+            json!({
+                "CLAUDE_CODE_ENABLE_TELEMETRY": "true",
+                "OTEL_LOGS_EXPORTER": "console, otlp",
+                "OTEL_EXPORTER_OTLP_ENDPOINT": &endpoint,
+                "A": "b",
+            }),
             vec![("OTEL_METRICS_EXPORTER", "prometheus")],
             env(&[
                 ("CLAUDE_CODE_ENABLE_TELEMETRY", "true"),
                 ("OTEL_LOGS_EXPORTER", "console, otlp"),
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
                 ("OTEL_METRICS_EXPORTER", "prometheus"),
                 ("A", "b"),
             ]),
@@ -162,6 +168,16 @@ fn telemetry_that_goes_elsewhere_is_named_and_nothing_changes() {
             ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "a=a-secret"),
             &*format!("it would be sent to {ours}, too"),
         ),
+        (
+            one("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=a-secret"),
+            ("", ""),
+            &*format!("OTEL_EXPORTER_OTLP_TRACES_HEADERS is set in env: it would be sent to {ours}, too"),
+        ),
+        (
+            none(),
+            ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "a=a-secret"),
+            &*format!("it would be sent to {ours}, too"),
+        ),
         (json!({"otelHeadersHelper": "print a-secret"}), ("", ""), "otelHeadersHelper is set: its headers"),
         (json!({"env": []}), ("", ""), "\"env\" is an array, not an object"),
     ] {
@@ -185,6 +201,86 @@ fn telemetry_that_goes_elsewhere_is_named_and_nothing_changes() {
             assert_eq!(json_of(&home.read(SETTINGS))["env"], settings["env"]);
         }
     }
+}
+
+#[test]
+fn telemetry_that_goes_to_the_default_address_is_not_diverted() {
+    let on = |name: &str| json!({"env": {"CLAUDE_CODE_ENABLE_TELEMETRY": "1", name: "otlp"}});
+    let with = |mut settings: Value, name: &str, value: &str| {
+        settings["env"][name] = json!(value);
+        settings
+    };
+    let logs = || on("OTEL_LOGS_EXPORTER");
+    let traces = || on("OTEL_TRACES_EXPORTER");
+    let of_traces = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+    for (settings, environment, why) in [
+        (logs(), ("", ""), "OTEL_LOGS_EXPORTER is \"otlp\" in env: without OTEL_EXPORTER_OTLP_ENDPOINT"),
+        (with(logs(), of_traces, "http://a.example"), ("", ""), "default address http://localhost:4318, and"),
+        (with(logs(), "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("", ""), "address http://localhost:4317, and"),
+        (traces(), ("", ""), "OTEL_TRACES_EXPORTER is \"otlp\" in env: without OTEL_EXPORTER_OTLP_ENDPOINT"),
+        (
+            json!({"env": {"OTEL_LOGS_EXPORTER": "otlp"}}),
+            ("CLAUDE_CODE_ENABLE_TELEMETRY", "1"),
+            "OTEL_LOGS_EXPORTER is \"otlp\" in env: without",
+        ),
+    ] {
+        let content = settings.to_string();
+        let home = Home::with(SETTINGS, &content);
+        let mut command = home.command(&["claude", "--telemetry"]);
+        if !environment.0.is_empty() {
+            command.env(environment.0, environment.1);
+        }
+        CommandOutput::of(&mut command).bad(1, why);
+        assert_eq!(home.files(), [(home.path(SETTINGS), content.into_bytes())]);
+    }
+    // Nothing of these goes to the default address.
+    for settings in [
+        with(logs(), "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", &format!("{URL}/otlp/v1/logs")),
+        with(traces(), of_traces, "http://a.example"),
+        with(traces(), "OTEL_EXPORTER_OTLP_ENDPOINT", &format!("{URL}/otlp")),
+        json!({"env": {"OTEL_LOGS_EXPORTER": "otlp", "OTEL_TRACES_EXPORTER": "otlp"}}),
+    ] {
+        let home = Home::with(SETTINGS, &settings.to_string());
+        home.connect(&["claude", "--telemetry"]).good();
+        // Also when a person has changed what connect wrote.
+        let changed = home.read(SETTINGS).replacen("\"1\"", "\"true\"", 1);
+        let changed = changed.replacen("\"otlp\"", "\"otlp,console\"", 1);
+        home.write(SETTINGS, &changed);
+        home.connect(&["claude", "--telemetry", "--ask"]).good();
+    }
+}
+
+#[test]
+fn the_token_is_not_sent_to_the_address_of_traces() {
+    let traces = [
+        ("OTEL_TRACES_EXPORTER", "otlp"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a.example/v1/traces"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b"),
+    ];
+    let home = Home::with(SETTINGS, "{}");
+    let mut command = home.command(&["claude", "--telemetry"]);
+    command.envs(traces).env("RECOUNT_TOKEN", "rct_a-secret-of-a-test");
+    CommandOutput::of(&mut command).bad(1, "the header with the server's token would be sent there, too");
+    CommandOutput::of(home.command(&["claude", "--telemetry"]).envs(traces)).good();
+}
+
+#[test]
+fn headers_that_were_added_after_connect_are_no_conflict() {
+    let home = Home::new();
+    home.connect(&["claude", "--telemetry"]).good();
+    let mut settings = json_of(&home.read(SETTINGS));
+    settings["env"]["OTEL_EXPORTER_OTLP_HEADERS"] = json!("Authorization=Bearer a-secret");
+    settings["otelHeadersHelper"] = json!("print headers");
+    home.write(SETTINGS, &settings.to_string());
+    home.connect(&["claude", "--telemetry", "--ask"]).good();
+    let after = json_of(&home.read(SETTINGS));
+    assert_eq!(
+        (&after["env"], &after["otelHeadersHelper"]),
+        (&settings["env"], &settings["otelHeadersHelper"])
+    );
+    // They are not for another server.
+    let other = home.connect(&["claude", "--telemetry", "--url", "http://127.0.0.1:10"]);
+    assert!(other.words.contains("it would be sent to http://127.0.0.1:10/otlp, too"), "{other:?}");
 }
 
 #[test]
@@ -250,6 +346,122 @@ fn the_token_for_telemetry_comes_from_a_command() {
     let answer = home.connect(&["claude", "--telemetry", "--token-file", &file]);
     assert!(answer.words.contains("otelHeadersHelper runs another command"), "{answer:?}");
     assert_eq!((answer.status, home.read(SETTINGS)), (1, theirs));
+}
+
+#[test]
+fn telemetry_can_be_removed_after_a_failed_write() {
+    // The copy of it may be written, and the file with hooks is too large.
+    let content = format!("{{\n  \"env\": {{ }},\n  \"note\": \"{}\"\n}}\n", "a".repeat(64_900));
+    let limited = "trap '' XFSZ; ulimit -f 127; exec \"$0\" \"$@\"";
+    for options in [&["--ask"][..], &["--telemetry", "--url", "http://127.0.0.1:10"]] {
+        let home = Home::with(SETTINGS, &content);
+        home.connect(&["claude", "--telemetry"]).good();
+        let connected = home.read(SETTINGS);
+        let whole = home.command(&[&["claude"], options].concat());
+        let mut command = Command::new("sh");
+        command.args(["-c", limited]).arg(whole.get_program()).args(whole.get_args());
+        for (name, value) in whole.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        CommandOutput::of(&mut command).bad(5, "cannot write");
+        assert_eq!(home.read(SETTINGS), connected);
+        let removed = home.connect(&["claude", "--remove"]);
+        assert!(!removed.words.contains("still sends its telemetry"), "{removed:?}");
+        assert_eq!(home.read(SETTINGS), content);
+    }
+}
+
+#[test]
+fn a_number_that_is_too_large_hides_no_variable() {
+    let elsewhere = "https://otel.example:4318";
+    for content in [
+        format!("{{\"big\": 1e999, \"env\": {{\"OTEL_EXPORTER_OTLP_ENDPOINT\": \"{elsewhere}\"}}}}"),
+        format!("{{\"env\": {{\"OTEL_EXPORTER_OTLP_ENDPOINT\": \"{elsewhere}\", \"big\": 1e999}}}}"),
+    ] {
+        let home = Home::with(SETTINGS, &content);
+        home.connect(&["claude", "--telemetry"]).bad(1, "telemetry goes there");
+        assert_eq!(home.read(SETTINGS), content);
+    }
+    round_with("claude", &["--telemetry"], SETTINGS, "{\"big\": 1e999, \"env\": {\"A\": 1e999}}");
+    let home = Home::with(SETTINGS, "{\"big\": 1e999, \"disableAllHooks\": true}");
+    assert!(home.connect(&["claude"]).words.contains("disableAllHooks disables all hooks"));
+}
+
+#[test]
+fn a_login_or_key_in_an_address_is_not_shown() {
+    for (address, shown) in [
+        ("https://me:a-secret@a.example/otlp", "https://***@a.example/otlp"),
+        ("https://a.example/otlp?key=a-secret", "https://a.example/otlp?***"),
+        ("me:a-secret@a.example:4318", "***@a.example:4318"),
+    ] {
+        let settings = json!({"env": variables_with(&[("OTEL_EXPORTER_OTLP_ENDPOINT", address)])});
+        let home = Home::with(SETTINGS, &format!("{settings:#}"));
+        let refused = home.connect(&["claude", "--telemetry"]);
+        assert!(refused.words.contains(&format!("is \"{shown}\" in env: telemetry")), "{refused:?}");
+        home.connect(&["claude"]).good();
+        let status = home.connect(&["claude", "--status"]).good();
+        assert!(status.contains(&format!("telemetry is sent to {shown}\n")), "{status}");
+        let json = home.connect(&["claude", "--status", "--json"]).good();
+        assert_eq!(json_of(&json)["telemetry"], shown);
+        assert!(![refused.words, status, json].concat().contains("a-secret"));
+    }
+}
+
+#[test]
+fn the_status_names_what_keeps_telemetry_from_being_recorded() {
+    let ours = format!("{URL}/otlp");
+    for (others, address, words) in [
+        (
+            vec![("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
+            &*ours,
+            "not recorded: OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\" in env: the server accepts only",
+        ),
+        (vec![("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc")], &ours, "LOGS_PROTOCOL is \"grpc\" in env: "),
+        (
+            vec![("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", &*ours)],
+            &ours,
+            &*format!("the server receives log events at {ours}/v1/logs"),
+        ),
+        (
+            vec![("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "")],
+            &ours,
+            &*format!("are recorded: telemetry is sent to {ours}\n"),
+        ),
+        (
+            vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "")],
+            "http://localhost:4318",
+            "not recorded: telemetry is sent to http://localhost:4318\n",
+        ),
+    ] {
+        let home = Home::with(SETTINGS, &json!({"env": variables_with(&others)}).to_string());
+        home.connect(&["claude"]).good();
+        let status = home.connect(&["claude", "--status"]).good();
+        assert!(status.contains(words), "{others:?}: {status}");
+        let status = json_of(&home.connect(&["claude", "--status", "--json"]).good());
+        assert_eq!(status["telemetry"], address);
+        assert_eq!(status["telemetry_problem"].is_null(), words.contains("telemetry is sent"), "{status}");
+    }
+}
+
+#[test]
+fn the_status_names_a_missing_token_of_telemetry() {
+    let data = tempfile::tempdir().unwrap();
+    let add = ["token", "add", "agents", "--scope", "ingest", "--data"];
+    let token = CommandOutput::of(recount().args(add).arg(data.path())).good();
+    let mut serve = recount();
+    serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"]);
+    let server = Server::of(serve.arg(data.path())).listening();
+    let home = Home::with("token", &token);
+    home.connect(&["claude", "--telemetry", "--url", &server.url()]).good();
+    let status = home.connect(&["claude", "--status"]).good();
+    assert!(status.contains("not recorded: the server requires a token, and telemetry has none"), "{status}");
+    let file = home.path("token").display().to_string();
+    home.connect(&["claude", "--telemetry", "--url", &server.url(), "--token-file", &file]).good();
+    let status = home.connect(&["claude", "--status"]).good();
+    assert!(status.contains("tokens and cost are recorded: "), "{status}");
 }
 
 #[test]
