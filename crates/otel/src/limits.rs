@@ -48,6 +48,11 @@ pub const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts, unless the endpoint demands a longer one.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
 
+/// Refused requests of a batch without one that is taken, after which a probe decides whether the endpoint refuses everything. If it
+/// takes the probe, the next one of this batch comes after four times as many, and a pause of [`RETRY_WAIT`]. It exceeds the
+/// halvings of a batch, so that an item was refused alone before.
+pub const REFUSALS_BEFORE_PROBE: usize = 16;
+
 /// The longest `Retry-After` that is honoured; a longer one counts as this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 
