@@ -66,11 +66,11 @@ pub const STOP_WAIT: Duration = Duration::from_secs(2);
 /// Runs above a child run that are looked at to find the first one; beyond that the last one found counts as it.
 pub const ANCESTORS_MAX: usize = 64;
 
-/// Runs whose traces and turns are kept for their next log records. With more, all are forgotten, and read from the store
-/// when they are needed.
-pub const RUNS_KEPT_MAX: usize = 4_096;
+/// Open runs of a tenant whose traces and turns are kept for their next log records, as many as can be active. With more, the
+/// least recently used one is forgotten, and read from the store when it is needed.
+pub const RUNS_KEPT_MAX: usize = 20_000;
 
-/// Attribute sets of one metric of model turns. Turns with further ones count in one set, with `otel.metric.overflow`.
+/// Attribute sets of one metric of model turns and one tenant. Turns with further ones count in one set, with `otel.metric.overflow`.
 pub const METRIC_SETS_MAX: usize = 100;
 
 /// Bytes of one value in these sets. Turns with a longer one count in the set of the others.
