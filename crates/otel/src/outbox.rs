@@ -96,7 +96,8 @@ impl<I: Item> Outbox<I> {
     /// since: a later part of the batch, or a probe. Otherwise the endpoint refuses everything, and the items wait for it.
     pub(crate) async fn send(&mut self) {
         let end = self.batch.len();
-        let mut rest = vec![0..end];
+        let whole = 0..end;
+        let mut rest = vec![whole];
         let (mut backoff, mut dropped) = (Backoff::default(), Dropped::default());
         // Refusals since something was taken: the items alone, which are consecutive, and how many in all.
         let (mut suspects, mut refused) = (Vec::new(), 0);
@@ -141,7 +142,8 @@ impl<I: Item> Outbox<I> {
             self.failed(&why);
             let first = suspects.first().map_or(range.start, |(at, _)| *at);
             suspects.clear();
-            rest = vec![first..end];
+            let again = first..end;
+            rest = vec![again];
             // An endpoint that demands no pause gets one, so that a broken one is not flooded.
             backoff.pause_spread(demanded, &self.world).await;
         }
