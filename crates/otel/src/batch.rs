@@ -5,14 +5,18 @@
 use std::ops::Range;
 
 use prost::Message;
+use recount_world::World;
 
 use crate::limits;
 use crate::project::attributes::SCHEMA_URL;
 use crate::proto::{
-    ExportRequest, InstrumentationScope, KeyValue, LogRecord, LogsRequest, Resource, ResourceLogs,
-    ResourceSpans, ScopeLogs, ScopeSpans, Span,
+    AnyValue, ExportRequest, InstrumentationScope, KeyValue, LogRecord, LogsRequest, Resource, ResourceLogs,
+    ResourceSpans, ScopeLogs, ScopeSpans, Severity, Span, SpanKind,
 };
 use crate::settings::{ExportSettings, Signal};
+
+/// The name of probes.
+const PROBE: &str = "recount.export.probe";
 
 /// What a signal sends.
 pub(crate) trait Item: Message + Clone + 'static {
@@ -22,6 +26,9 @@ pub(crate) trait Item: Message + Clone + 'static {
 
     /// The name of this one, in the log of the server.
     fn name(&self) -> &str;
+
+    /// One without contents, of now, that shows whether an endpoint takes any. It has the id.
+    fn probe(now_ns: u64, id: u128) -> Self;
 
     /// The request with these items, encoded.
     fn request(resource: Resource, scope: InstrumentationScope, items: Vec<Self>) -> Vec<u8>;
@@ -33,6 +40,18 @@ impl Item for Span {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn probe(now_ns: u64, id: u128) -> Self {
+        Span {
+            trace_id: id.to_be_bytes().to_vec(),
+            span_id: id.to_le_bytes()[..8].to_vec(),
+            name: PROBE.to_owned(),
+            kind: SpanKind::Internal.into(),
+            start_time_unix_nano: now_ns,
+            end_time_unix_nano: now_ns,
+            ..Span::default()
+        }
     }
 
     fn request(resource: Resource, scope: InstrumentationScope, spans: Vec<Span>) -> Vec<u8> {
@@ -48,6 +67,19 @@ impl Item for LogRecord {
 
     fn name(&self) -> &str {
         &self.event_name
+    }
+
+    fn probe(now_ns: u64, id: u128) -> Self {
+        LogRecord {
+            time_unix_nano: now_ns,
+            observed_time_unix_nano: now_ns,
+            severity_number: Severity::Info.into(),
+            severity_text: Severity::Info.text().to_owned(),
+            body: Some(AnyValue { value: Some(PROBE.into()) }),
+            attributes: vec![KeyValue::new("log.record.uid", format!("{id:032x}"))],
+            event_name: PROBE.to_owned(),
+            ..LogRecord::default()
+        }
     }
 
     fn request(resource: Resource, scope: InstrumentationScope, log_records: Vec<LogRecord>) -> Vec<u8> {
@@ -98,11 +130,21 @@ impl<I: Item> Batch<I> {
 
     /// The body of the request with these items.
     pub(crate) fn request(&self, range: Range<usize>) -> Vec<u8> {
+        self.request_with(self.items[range].to_vec())
+    }
+
+    /// The body of a request with a probe.
+    pub(crate) fn probe(&self, world: &World) -> Vec<u8> {
+        let now_ns = world.clock.now_ms().saturating_mul(1_000_000);
+        self.request_with(vec![I::probe(now_ns, world.entropy.draw())])
+    }
+
+    fn request_with(&self, items: Vec<I>) -> Vec<u8> {
         let scope = InstrumentationScope {
             name: "recount".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        I::request(self.resource.clone(), scope, self.items[range].to_vec())
+        I::request(self.resource.clone(), scope, items)
     }
 }
 

@@ -33,7 +33,7 @@ impl Exporter {
     pub fn new(settings: ExportSettings) -> Result<Exporter, String> {
         let sender = |signal| {
             let endpoint = settings.endpoint(signal);
-            endpoint.map(|endpoint| Sender::new(endpoint, &settings.headers).map(Arc::new)).transpose()
+            endpoint.map(|endpoint| Sender::new(endpoint, settings.headers(signal)).map(Arc::new)).transpose()
         };
         let (traces, logs) = (sender(Signal::Traces)?, sender(Signal::Logs)?);
         Ok(Exporter(Arc::new(Inner { settings, traces, logs, tenants: Mutex::default() })))

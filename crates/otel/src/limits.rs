@@ -48,6 +48,11 @@ pub const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts, unless the endpoint demands a longer one.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
 
+/// Refused requests of a batch without one that is taken, after which a probe decides whether the endpoint refuses everything. If it
+/// takes the probe, the next one of this batch comes after four times as many, and a pause of [`RETRY_WAIT`]. It exceeds the
+/// halvings of a batch, so that an item was refused alone before.
+pub const REFUSALS_BEFORE_PROBE: usize = 16;
+
 /// The longest `Retry-After` that is honoured; a longer one counts as this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -61,11 +66,11 @@ pub const STOP_WAIT: Duration = Duration::from_secs(2);
 /// Runs above a child run that are looked at to find the first one; beyond that the last one found counts as it.
 pub const ANCESTORS_MAX: usize = 64;
 
-/// Runs whose traces and turns are kept for their next log records. With more, all are forgotten, and read from the store
-/// when they are needed.
-pub const RUNS_KEPT_MAX: usize = 4_096;
+/// Open runs of a tenant whose traces and turns are kept for their next log records, as many as can be active. With more, the
+/// least recently used one is forgotten, and read from the store when it is needed.
+pub const RUNS_KEPT_MAX: usize = 20_000;
 
-/// Attribute sets of one metric of model turns. Turns with further ones count in one set, with `otel.metric.overflow`.
+/// Attribute sets of one metric of model turns and one tenant. Turns with further ones count in one set, with `otel.metric.overflow`.
 pub const METRIC_SETS_MAX: usize = 100;
 
 /// Bytes of one value in these sets. Turns with a longer one count in the set of the others.

@@ -294,7 +294,7 @@ pub(crate) async fn push(
         let failure = match sender.send(request.encode_to_vec()).await {
             Reply::Taken { rejected: 0, .. } => None,
             Reply::Taken { rejected, why } => Some(format!("{rejected} were rejected: {why}")),
-            Reply::Refused { why, .. } | Reply::Later { why, .. } => Some(why),
+            Reply::Refused { why } | Reply::Later { why, .. } => Some(why),
         };
         match (&failure, is_failing) {
             (Some(why), false) => {

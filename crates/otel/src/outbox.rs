@@ -2,7 +2,6 @@
 //!
 //! It holds one batch. It must not know where items come from. Start with [`Outbox::add`] and [`Outbox::send`].
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -26,6 +25,28 @@ pub(crate) struct Outbox<I> {
     batch: Batch<I>,
     /// When the batch got its first item.
     filled_at: Option<Instant>,
+}
+
+/// Items of a batch that the endpoint refused for good, for one line in the log.
+#[derive(Default)]
+struct Dropped {
+    items: u64,
+    /// The name of the first, and why it was refused.
+    first: Option<(String, String)>,
+}
+
+impl Dropped {
+    fn log(&self, tenant: &str, noun: &str) {
+        let Some((name, why)) = &self.first else { return };
+        let dropped = self.items;
+        tracing::error!(
+            tenant,
+            dropped,
+            name,
+            why,
+            "the OpenTelemetry endpoint refuses {noun}s; they are dropped, and this is the first of them"
+        );
+    }
 }
 
 impl<I: Item> Outbox<I> {
@@ -70,45 +91,65 @@ impl<I: Item> Outbox<I> {
     }
 
     /// Sends the batch, for as long as it takes. A batch that is dropped in between is sent again.
+    ///
+    /// A part that is refused is halved. An item that is refused alone is dropped only when the endpoint has taken something
+    /// since: a later part of the batch, or a probe. Otherwise the endpoint refuses everything, and the items wait for it.
     pub(crate) async fn send(&mut self) {
-        let whole = 0..self.batch.len();
+        let end = self.batch.len();
+        let whole = 0..end;
         let mut rest = vec![whole];
-        let mut backoff = Backoff::default();
+        let (mut backoff, mut dropped) = (Backoff::default(), Dropped::default());
+        // Refusals since something was taken: the items alone, which are consecutive, and how many in all.
+        let (mut suspects, mut refused) = (Vec::new(), 0);
+        let mut patience = limits::REFUSALS_BEFORE_PROBE;
         while let Some(range) = rest.pop().filter(|range| !range.is_empty()) {
-            let reply = self.sender.send(self.batch.request(range.clone())).await;
-            let (why, demanded) = match reply {
+            let (why, demanded) = match self.sender.send(self.batch.request(range.clone())).await {
                 Reply::Taken { rejected, why } => {
                     self.sent(range.len() as u64, rejected, &why);
+                    self.reject(&mut suspects, &mut dropped);
+                    refused = 0;
                     backoff.reset();
                     continue;
                 }
-                Reply::Refused { status, why } if self.is_at_fault(status, &range).await => {
+                Reply::Refused { why } => {
+                    refused += 1;
                     if range.len() == 1 {
-                        self.reject(range.start, &why);
+                        suspects.push((range.start, why.clone()));
                     } else {
                         let middle = range.start + range.len() / 2;
                         rest.extend([middle..range.end, range.start..middle]);
                     }
-                    continue;
+                    if refused < patience && !rest.is_empty() {
+                        continue;
+                    }
+                    match self.sender.send(self.batch.probe(&self.world)).await {
+                        Reply::Taken { .. } => {
+                            self.sent(0, 0, "");
+                            self.reject(&mut suspects, &mut dropped);
+                            (refused, patience) = (0, patience * 4);
+                            backoff.reset();
+                            if !rest.is_empty() {
+                                backoff.pause().await;
+                            }
+                            continue;
+                        }
+                        Reply::Refused { .. } => (why, None),
+                        Reply::Later { why, wait } => (why, wait),
+                    }
                 }
-                Reply::Refused { why, .. } => (why, None),
                 Reply::Later { why, wait } => (why, wait),
             };
             self.failed(&why);
-            rest.push(range);
+            let first = suspects.first().map_or(range.start, |(at, _)| *at);
+            suspects.clear();
+            let again = first..end;
+            rest = vec![again];
             // An endpoint that demands no pause gets one, so that a broken one is not flooded.
             backoff.pause_spread(demanded, &self.world).await;
         }
+        dropped.log(&self.tenant, I::NOUN);
         self.batch.clear();
         self.filled_at = None;
-    }
-
-    /// Whether a refusal is about the items: several may be too large together, and the endpoint takes a request
-    /// without any. Otherwise the endpoint refuses everything, and the items wait for it.
-    async fn is_at_fault(&self, status: u16, range: &Range<usize>) -> bool {
-        let is_size = status == 413 && range.len() > 1;
-        // A request without items has no bytes.
-        is_size || matches!(self.sender.send(Vec::new()).await, Reply::Taken { .. })
     }
 
     fn sent(&self, items: u64, rejected: u64, why: &str) {
@@ -130,16 +171,13 @@ impl<I: Item> Outbox<I> {
         counters.sent.fetch_add(items.saturating_sub(rejected), Ordering::Relaxed);
     }
 
-    fn reject(&self, at: usize, why: &str) {
-        let name = self.batch.item(at).name();
-        tracing::error!(
-            tenant = self.tenant,
-            name,
-            why,
-            "the OpenTelemetry endpoint refuses a {}; it is dropped",
-            I::NOUN
-        );
-        self.counters().rejected.fetch_add(1, Ordering::Relaxed);
+    /// Drops items that were refused alone.
+    fn reject(&self, suspects: &mut Vec<(usize, String)>, dropped: &mut Dropped) {
+        self.counters().rejected.fetch_add(suspects.len() as u64, Ordering::Relaxed);
+        for (at, why) in suspects.drain(..) {
+            dropped.items += 1;
+            dropped.first.get_or_insert_with(|| (self.batch.item(at).name().to_owned(), why));
+        }
     }
 
     fn failed(&self, why: &str) {

@@ -27,7 +27,7 @@ pub(crate) enum Reply {
     /// Taken, except for so many items, and why.
     Taken { rejected: u64, why: String },
     /// Never taken in this form, because of its size or its content.
-    Refused { status: u16, why: String },
+    Refused { why: String },
     /// Not taken now. `wait`: the pause that the endpoint demands.
     Later { why: String, wait: Option<Duration> },
 }
@@ -78,7 +78,7 @@ impl Sender {
         let why = if text.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {text}") };
         match status {
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
-                Reply::Refused { status: status.as_u16(), why }
+                Reply::Refused { why }
             }
             _ => Reply::Later { why, wait },
         }

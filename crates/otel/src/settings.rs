@@ -12,7 +12,9 @@ pub struct ExportSettings {
     pub traces: Option<Endpoint>,
     /// The address that takes logs.
     pub logs: Option<Endpoint>,
+    /// Headers of requests with traces and metrics.
     pub headers: Headers,
+    pub logs_headers: Headers,
     pub service_name: String,
     /// Further attributes of the resource.
     pub resource: Vec<(String, String)>,
@@ -48,6 +50,13 @@ impl ExportSettings {
         match signal {
             Signal::Traces => self.traces.as_ref(),
             Signal::Logs => self.logs.as_ref(),
+        }
+    }
+
+    pub(crate) fn headers(&self, signal: Signal) -> &Headers {
+        match signal {
+            Signal::Traces => &self.headers,
+            Signal::Logs => &self.logs_headers,
         }
     }
 }
@@ -102,6 +111,16 @@ impl Endpoint {
 
     pub(crate) fn url(&self) -> &Url {
         &self.0
+    }
+
+    /// Whether both are of one server: scheme, host and port are equal.
+    pub fn has_origin_of(&self, other: &Endpoint) -> bool {
+        self.0.origin() == other.0.origin()
+    }
+
+    /// The whole URL, with keys in its query.
+    pub fn text(&self) -> &str {
+        self.0.as_str()
     }
 
     /// Without the query, which may have a key.

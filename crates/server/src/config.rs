@@ -167,7 +167,7 @@ impl Config {
             ));
         }
         check_database(values.store.as_ref(), &options)?;
-        let otel = otel::settle(&values);
+        let otel = otel::settle(&values, &lookup);
         Ok(Config {
             bind,
             #[cfg(unix)]

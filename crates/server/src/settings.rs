@@ -40,6 +40,12 @@ impl fmt::Display for Source {
     }
 }
 
+const LOGS_ENDPOINT: &str = "otel.logs_endpoint";
+
+/// The variables that OpenTelemetry defines for the address of all signals, and of logs.
+const STANDARD_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const STANDARD_LOGS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT";
+
 /// Returns the value of an environment variable.
 pub(crate) type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
 
@@ -87,11 +93,11 @@ impl<'e> Lookup<'e> {
     /// server, so an unusable value counts as unset.
     fn standard(&self, key: &str) -> Option<(String, Source)> {
         let name = match key {
-            "otel.endpoint" => "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "otel.endpoint" => STANDARD_ENDPOINT,
             "otel.service_name" => "OTEL_SERVICE_NAME",
             "otel.resource_attributes" => "OTEL_RESOURCE_ATTRIBUTES",
             "otel.logs" => "OTEL_LOGS_EXPORTER",
-            "otel.logs_endpoint" => "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+            LOGS_ENDPOINT => STANDARD_LOGS_ENDPOINT,
             _ => return None,
         };
         let is_about_logs = key.starts_with("otel.logs");
@@ -106,18 +112,43 @@ impl<'e> Lookup<'e> {
         {
             return None;
         }
-        let value = self.variable(name)?;
+        let value = match self.variable(name) {
+            None if key == LOGS_ENDPOINT => return self.logs_beside_unused_traces(),
+            value => value?,
+        };
         if key == "otel.logs" {
             let is_on = value.split(',').any(|exporter| exporter.trim() == "otlp");
             return is_on.then(|| ("true".to_owned(), Source::Environment(name.to_owned())));
         }
         let is_usable = match key {
             "otel.endpoint" => Endpoint::parse(&value).is_some(),
-            "otel.logs_endpoint" => Endpoint::parse_whole(&value).is_some(),
+            LOGS_ENDPOINT => Endpoint::parse_whole(&value).is_some(),
             "otel.resource_attributes" => recount_otel::pairs(&value).is_ok(),
             _ => true,
         };
         is_usable.then(|| (value, Source::Environment(name.to_owned())))
+    }
+
+    /// The address for logs beside that of the variable for all signals, if logs are exported and nothing names an endpoint for
+    /// traces: the variables can switch traces off.
+    fn logs_beside_unused_traces(&self) -> Option<(String, Source)> {
+        if !self.is_default("otel.endpoint") || self.is_default("otel.logs") {
+            return None;
+        }
+        let endpoint = Endpoint::parse(&self.variable(STANDARD_ENDPOINT)?)?;
+        Some((endpoint.for_logs().text().to_owned(), Source::Environment(STANDARD_ENDPOINT.to_owned())))
+    }
+
+    /// The variable that names an address for logs, if it cannot be used and no setting replaces it. Logs that are meant for this
+    /// address must not go to another one.
+    pub(crate) fn unusable_logs_endpoint(&self) -> Option<&'static str> {
+        let is_set = self.variable(STANDARD_LOGS_ENDPOINT).is_some();
+        (is_set && self.is_default(LOGS_ENDPOINT)).then_some(STANDARD_LOGS_ENDPOINT)
+    }
+
+    /// Whether a key that was looked up has its default.
+    fn is_default(&self, key: &str) -> bool {
+        self.settings.iter().any(|setting| setting.key == key && setting.source == Source::Default)
     }
 
     fn remember(&mut self, key: &'static str, value: String, source: Source) -> String {

@@ -211,7 +211,8 @@ fn known_secrets(config: &Config, registry: &Registry) -> Result<Vec<Secret>, St
     let of_runs = [runs.mcp.secrets().to_vec(), runs.hooks.secrets().to_vec(), runs.web.secrets()].concat();
     let of_database = config.store.iter().flat_map(DatabaseUrl::passwords).map(Secret::new).collect();
     let export = export_settings(config)?;
-    let of_export = export.iter().flat_map(|export| export.headers.secrets()).map(Secret::new).collect();
+    let headers = export.iter().flat_map(|export| [&export.headers, &export.logs_headers]);
+    let of_export = headers.flat_map(|headers| headers.secrets()).map(Secret::new).collect();
     let of_webhooks = config.webhooks.secrets();
     let of_sign_in = config.sign_in.iter().flat_map(|settings| settings.secrets()).collect();
     let of_config = [registry.secrets.clone(), config.agents.secrets()].concat();

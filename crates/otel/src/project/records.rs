@@ -141,7 +141,7 @@ fn call_fields(event: &Event) -> Option<CallFields> {
 }
 
 impl Severity {
-    fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Severity::Unspecified => "",
             Severity::Info => "INFO",

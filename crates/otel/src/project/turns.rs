@@ -134,11 +134,17 @@ impl TurnHistograms {
     pub fn add(&mut self, others: &TurnHistograms) {
         for instrument in Instrument::ALL {
             for (set, more) in others.of(instrument) {
-                let buckets = self.buckets(instrument, set.clone());
-                for (count, more) in buckets.counts.iter_mut().zip(&more.counts) {
-                    *count += more;
-                }
-                buckets.sum = buckets.sum.saturating_add(more.sum);
+                self.buckets(instrument, set.clone()).add(more);
+            }
+        }
+    }
+
+    /// Adds the values of another tenant. Each tenant has its own limit of sets, and the sum has none: with one, a new set of
+    /// one tenant would displace a published set of another.
+    pub fn add_tenant(&mut self, others: &TurnHistograms) {
+        for instrument in Instrument::ALL {
+            for (set, more) in others.of(instrument) {
+                self.of_mut(instrument).entry(set.clone()).or_default().add(more);
             }
         }
     }
@@ -147,6 +153,13 @@ impl TurnHistograms {
         match instrument {
             Instrument::TokenUsage => &self.token_usage,
             Instrument::OperationDuration => &self.operation_duration,
+        }
+    }
+
+    fn of_mut(&mut self, instrument: Instrument) -> &mut BTreeMap<AttributeSet, Buckets> {
+        match instrument {
+            Instrument::TokenUsage => &mut self.token_usage,
+            Instrument::OperationDuration => &mut self.operation_duration,
         }
     }
 
@@ -159,10 +172,7 @@ impl TurnHistograms {
 
     /// Those of a set; of one set for all that are too many or too long, as in the SDKs of OpenTelemetry.
     fn buckets(&mut self, instrument: Instrument, set: AttributeSet) -> &mut Buckets {
-        let sets = match instrument {
-            Instrument::TokenUsage => &mut self.token_usage,
-            Instrument::OperationDuration => &mut self.operation_duration,
-        };
+        let sets = self.of_mut(instrument);
         let is_short = set.iter().all(|(_, value)| value.len() <= limits::METRIC_VALUE_BYTES_MAX);
         // The last place is for the others.
         let fits = is_short && (sets.len() < limits::METRIC_SETS_MAX - 1 || sets.contains_key(&set));
@@ -171,6 +181,13 @@ impl TurnHistograms {
 }
 
 impl Buckets {
+    fn add(&mut self, others: &Buckets) {
+        for (count, more) in self.counts.iter_mut().zip(&others.counts) {
+            *count += more;
+        }
+        self.sum = self.sum.saturating_add(others.sum);
+    }
+
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -16,7 +16,7 @@ use recount_otel::{Endpoint, ExportSettings};
 use recount_run_generator::own_run;
 
 use crate::properties::spans;
-use crate::receiver::{Receiver, text_of};
+use crate::receiver::{Receiver, records_of, text_of};
 use crate::scene::{Scene, ending, settings, until};
 use crate::stories::{stories, story};
 
@@ -301,6 +301,77 @@ async fn rejected_records_are_counted_and_the_others_arrive() {
     scene.report(run, 1, &[("tool.completed", call.into())]).await;
     until("the partial reject is counted", || scene.figures().logs.rejected == 2).await;
     assert_eq!(scene.figures().logs.sent, 3);
+    scene.engine.shutdown().await;
+}
+
+/// As Loki with its default limits: 422 for a request without records, 400 for one with an old record.
+fn refuse_old(receiver: &Receiver, before_ms: u64) {
+    receiver.answer_logs_by(move |request| {
+        let times: Vec<u64> = records_of(request.clone()).map(|record| record.time_unix_nano).collect();
+        let is_old = times.iter().any(|time| *time < before_ms * 1_000_000);
+        if times.is_empty() { Some(422) } else { is_old.then_some(400) }
+    });
+}
+
+#[tokio::test]
+async fn records_that_are_too_old_for_the_endpoint_do_not_stop_later_ones() {
+    let (receiver, mut scene) = (Receiver::start().await, Scene::new().await);
+    refuse_old(&receiver, scene.engine.world().clock.now_ms() - 60_000);
+    scene.export(logs(&receiver.url())).await;
+    let old = story("parallel-tools");
+    scene.import(&old).await;
+    let exported = old.iter().filter(|event| is_exported(event.type_name())).count() as u64;
+    until("they are dropped", || scene.figures().logs.rejected == exported).await;
+    let run = scene.short_run().await.to_string();
+    until("the later run arrives", || names(&receiver, &run).len() == 3).await;
+    let figures = scene.figures().logs;
+    assert_eq!((figures.rejected, figures.sent, figures.failing), (exported, 3, None));
+    scene.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_batch_that_is_refused_as_a_whole_costs_few_probes() {
+    let (receiver, mut scene) = (Receiver::start().await, Scene::new().await);
+    receiver.refuse_logs_with("tool.invoked");
+    let run = scene.start().await;
+    let call = |at: u64| ("tool.invoked", format!(r#"{{"tool_call_id":"c{at}","tool_name":"t"}}"#));
+    let calls: Vec<_> = (0..200).map(call).collect();
+    scene.report(run, 0, &[vec![("run.started", "{}".into())], calls].concat()).await;
+    scene.export(ExportSettings { history: true, ..logs(&receiver.url()) }).await;
+    until("they are dropped", || scene.figures().logs.rejected == 200).await;
+    assert_eq!(receiver.records().len(), 2);
+    let (probes, refused) = (receiver.probes(), receiver.log_requests_refused());
+    assert!((1..=4).contains(&probes) && refused <= 420, "{probes} probes, {refused} refused");
+    scene.engine.shutdown().await;
+}
+
+/// An endpoint can begin to refuse everything while a bad record is looked for.
+#[tokio::test]
+async fn an_outage_within_a_batch_drops_no_good_records() {
+    let (receiver, mut scene) = (Receiver::start().await, Scene::new().await);
+    let taken = std::sync::atomic::AtomicBool::new(false);
+    receiver.answer_logs_by(move |request| {
+        let is_bad = records_of(request.clone()).any(|record| record.event_name == "tool.started");
+        let is_down = taken.load(std::sync::atomic::Ordering::SeqCst);
+        taken.fetch_or(!is_bad, std::sync::atomic::Ordering::SeqCst);
+        (is_bad || is_down).then_some(400)
+    });
+    let run = scene.start().await;
+    let call = r#"{"tool_call_id":"c1","tool_name":"t"}"#;
+    let events = ["tool.invoked", "tool.started", "tool.completed"].map(|name| (name, call.to_owned()));
+    scene.report(run, 0, &[vec![("run.started", "{}".into())], events.to_vec()].concat()).await;
+    scene.export(ExportSettings { history: true, ..logs(&receiver.url()) }).await;
+    until("a part arrives, and the rest fails", || {
+        !receiver.records().is_empty() && scene.figures().logs.failed_requests > 0
+    })
+    .await;
+    assert_eq!(scene.figures().logs.rejected, 0, "nothing shows that records are bad");
+    receiver.refuse_logs_with("tool.started");
+    until("the others arrive", || receiver.records().len() == 4).await;
+    let expected = ["run.queued", "run.started", "tool.invoked", "tool.completed"];
+    assert_eq!(names(&receiver, &run.to_string()), expected);
+    until("the bad one is dropped", || scene.figures().logs.rejected == 1).await;
+    until("it is over", || scene.figures().logs.failing.is_none()).await;
     scene.engine.shutdown().await;
 }
 

@@ -26,6 +26,12 @@ use tokio::net::TcpListener;
 pub(crate) type Rule =
     dyn Fn(&ExportTraceServiceRequest) -> Option<(u16, Option<&'static str>)> + Send + Sync;
 
+/// The same about logs, by the status.
+type LogRule = dyn Fn(&ExportLogsServiceRequest) -> Option<u16> + Send + Sync;
+
+/// The name of what shows whether an endpoint takes anything.
+const PROBE: &str = "recount.export.probe";
+
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     state: Arc<Taken>,
@@ -38,10 +44,8 @@ struct Taken {
     rule: Mutex<Box<Rule>>,
     rejected: Mutex<i64>,
     logs: Mutex<Vec<(HeaderMap, ExportLogsServiceRequest)>>,
-    /// The status of every request with logs.
-    refuses_logs: Mutex<Option<u16>>,
-    /// Requests with a record of this name are bad.
-    poison: Mutex<Option<&'static str>>,
+    log_rule: Mutex<Box<LogRule>>,
+    log_requests_refused: Mutex<u64>,
 }
 
 impl Receiver {
@@ -56,8 +60,8 @@ impl Receiver {
             rule: Mutex::new(Box::new(|_| None)),
             rejected: Mutex::default(),
             logs: Mutex::default(),
-            refuses_logs: Mutex::default(),
-            poison: Mutex::default(),
+            log_rule: Mutex::new(Box::new(|_| None)),
+            log_requests_refused: Mutex::default(),
         });
         let router = Router::new().route("/v1/traces", post(take)).route("/v1/logs", post(take_logs));
         let router = router.with_state(state.clone());
@@ -85,18 +89,37 @@ impl Receiver {
     }
 
     pub(crate) fn refuse_logs(&self, status: Option<u16>) {
-        *self.state.refuses_logs.lock().unwrap() = status;
+        self.answer_logs_by(move |_| status);
+    }
+
+    pub(crate) fn answer_logs_by(
+        &self,
+        rule: impl Fn(&ExportLogsServiceRequest) -> Option<u16> + Send + Sync + 'static,
+    ) {
+        *self.state.log_rule.lock().unwrap() = Box::new(rule);
     }
 
     /// Refuses every request with a record of this name.
     pub(crate) fn refuse_logs_with(&self, name: &'static str) {
-        *self.state.poison.lock().unwrap() = Some(name);
+        self.answer_logs_by(move |request| {
+            records_of(request.clone()).any(|record| record.event_name == name).then_some(400)
+        });
     }
 
-    /// The requests with logs that were taken, without empty ones.
+    pub(crate) fn log_requests_refused(&self) -> u64 {
+        *self.state.log_requests_refused.lock().unwrap()
+    }
+
+    /// The probes that were taken.
+    pub(crate) fn probes(&self) -> usize {
+        let logs = self.state.logs.lock().unwrap().clone();
+        logs.into_iter().filter(|(_, request)| is_probe(request)).count()
+    }
+
+    /// The requests with logs that were taken, without probes.
     pub(crate) fn log_requests(&self) -> Vec<(HeaderMap, ExportLogsServiceRequest)> {
         let requests = self.state.logs.lock().unwrap();
-        requests.iter().filter(|(_, request)| !request.resource_logs.is_empty()).cloned().collect()
+        requests.iter().filter(|(_, request)| !is_probe(request)).cloned().collect()
     }
 
     /// The records of all requests, in order, repeated ones too.
@@ -108,10 +131,13 @@ impl Receiver {
         *self.state.refused.lock().unwrap()
     }
 
-    /// What was taken, without empty requests.
+    /// What was taken, without probes.
     pub(crate) fn requests(&self) -> Vec<(HeaderMap, ExportTraceServiceRequest)> {
         let requests = self.state.requests.lock().unwrap();
-        requests.iter().filter(|(_, request)| !request.resource_spans.is_empty()).cloned().collect()
+        let is_probe = |request: &ExportTraceServiceRequest| {
+            request.resource_spans[0].scope_spans[0].spans.iter().any(|span| span.name == PROBE)
+        };
+        requests.iter().filter(|(_, request)| !is_probe(request)).cloned().collect()
     }
 
     /// The spans of all requests, in order, repeated ones too.
@@ -168,7 +194,11 @@ async fn take(State(state): State<Arc<Taken>>, headers: HeaderMap, body: Bytes) 
     taken(&state)
 }
 
-fn records_of(request: ExportLogsServiceRequest) -> impl Iterator<Item = LogRecord> {
+fn is_probe(request: &ExportLogsServiceRequest) -> bool {
+    records_of(request.clone()).any(|record| record.event_name == PROBE)
+}
+
+pub(crate) fn records_of(request: ExportLogsServiceRequest) -> impl Iterator<Item = LogRecord> {
     let scopes = request.resource_logs.into_iter().flat_map(|logs| logs.scope_logs);
     scopes.flat_map(|scope| scope.log_records)
 }
@@ -176,10 +206,8 @@ fn records_of(request: ExportLogsServiceRequest) -> impl Iterator<Item = LogReco
 async fn take_logs(State(state): State<Arc<Taken>>, headers: HeaderMap, body: Bytes) -> Response {
     assert_eq!(headers["content-type"], "application/x-protobuf");
     let request = ExportLogsServiceRequest::decode(body).expect("the body is a request");
-    let poison = *state.poison.lock().unwrap();
-    let has_poison = records_of(request.clone()).any(|record| poison == Some(&*record.event_name));
-    let refuses = state.refuses_logs.lock().unwrap().or(has_poison.then_some(400));
-    if let Some(status) = refuses {
+    if let Some(status) = state.log_rule.lock().unwrap()(&request) {
+        *state.log_requests_refused.lock().unwrap() += 1;
         return StatusCode::from_u16(status).unwrap().into_response();
     }
     state.logs.lock().unwrap().push((headers, request));

@@ -28,10 +28,12 @@ pub(crate) struct Scene {
 }
 
 pub(crate) fn settings(url: &str) -> ExportSettings {
+    let headers = Headers::parse("authorization=Bearer%20a-long-secret").unwrap();
     ExportSettings {
         traces: Some(Endpoint::parse(url).unwrap()),
         logs: None,
-        headers: Headers::parse("authorization=Bearer%20a-long-secret").unwrap(),
+        headers: headers.clone(),
+        logs_headers: headers,
         service_name: "test".to_owned(),
         resource: vec![("deployment.environment.name".to_owned(), "here".to_owned())],
         contents: false,

@@ -225,7 +225,9 @@ settings! { place;
     otel_endpoint: Option<Endpoint> = Text "otel.endpoint", "none", otel_endpoint,
         "the base URL of an OpenTelemetry endpoint that takes [traces](opentelemetry.md) over OTLP/HTTP; `none`: no traces are exported. Otherwise `OTEL_EXPORTER_OTLP_ENDPOINT` applies";
     otel_headers_env: Option<String> = Text "otel.headers_env", OTEL_HEADERS, name_or_none,
-        "the variable with the headers for the endpoint, as `name=value` pairs with commas between them and percent-encoded values; `none`: no headers";
+        "the variable with the headers for the endpoint, as `name=value` pairs with commas between them and percent-encoded values; `none`: no headers. They are sent to `otel.logs_endpoint` only if it has the scheme, host and port of `otel.endpoint`, or if there is no `otel.endpoint`";
+    otel_logs_headers_env: Option<String> = Text "otel.logs_headers_env", OTEL_LOGS_HEADERS, name_or_none,
+        "the variable with the headers for logs, which replace those of `otel.headers_env`; `none`: logs have no headers of their own";
     otel_service_name: String = Text "otel.service_name", "recount", |text| Ok(text.to_owned()),
         "`service.name` of what is exported. Otherwise `OTEL_SERVICE_NAME` applies";
     otel_resource: Vec<(String, String)> = List "otel.resource_attributes", "none", resource_attributes,
@@ -237,7 +239,7 @@ settings! { place;
     otel_logs: bool = Bool "otel.logs", "false", yes_or_no,
         "`true`: the events of runs are sent as [log records](opentelemetry.md#logs), also while the runs are open. Otherwise `OTEL_LOGS_EXPORTER=otlp` applies";
     otel_logs_endpoint: Option<Endpoint> = Text "otel.logs_endpoint", "none", otel_logs_endpoint,
-        "the whole URL that takes logs over OTLP/HTTP; `none`: `/v1/logs` of `otel.endpoint`. Otherwise `OTEL_EXPORTER_OTLP_LOGS_ENDPOINT` applies";
+        "the whole URL that takes logs over OTLP/HTTP; `none`: `/v1/logs` of `otel.endpoint`. Otherwise `OTEL_EXPORTER_OTLP_LOGS_ENDPOINT` applies, and without `otel.endpoint` `/v1/logs` of `OTEL_EXPORTER_OTLP_ENDPOINT`";
     otel_history: bool = Bool "otel.history", "false", yes_or_no,
         "`true`: the first start with an endpoint also exports the runs that ended before it, and the first start with `otel.logs` all earlier events";
     rooms: RoomAccess = Text "aaep.rooms", "loopback", rooms,
@@ -250,6 +252,9 @@ settings! { place;
 
 /// The variable that OpenTelemetry defines for headers.
 pub(super) const OTEL_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+
+/// The same for logs.
+pub(super) const OTEL_LOGS_HEADERS: &str = "OTEL_EXPORTER_OTLP_LOGS_HEADERS";
 
 /// The home folder, if only users of this machine can start runs and no token is required.
 fn usual_workspaces(bind: &Bind, require_token: bool, place: &DefaultContext) -> &'static str {

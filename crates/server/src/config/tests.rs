@@ -447,6 +447,84 @@ fn headers_of_the_export_come_from_a_variable() {
     assert!(why.contains("MINE") && !why.contains("secret-without"), "{why}");
 }
 
+#[test]
+fn logs_never_go_to_another_address_than_the_named_one() {
+    let shown = |environment: &[(&str, &str)]| {
+        let config = settle(Options::default(), &[environment, &[("HOME", "/h")]].concat()).unwrap();
+        let export = config.otel.unwrap();
+        let logs = export.logs.clone().map(|endpoint| endpoint.shown());
+        (logs, export.lines()[1].clone().unwrap_or_default())
+    };
+    let vendor = ("RECOUNT_OTEL__ENDPOINT", "https://vendor.example/otlp");
+    let on = ("RECOUNT_OTEL__LOGS", "true");
+    let loki = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://loki:3100/otlp/v1/logs");
+    let grpc = ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc");
+    let login = (loki.0, "http://user:word@loki:3100/otlp/v1/logs");
+    for unusable in [&[vendor, on, login][..], &[vendor, on, loki, grpc], &[on, login]] {
+        let (logs, line) = shown(unusable);
+        assert_eq!(logs, None, "{unusable:?}");
+        assert!(line.contains("exports nothing: OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"), "{line}");
+        assert!(!line.contains("word"), "{line}");
+    }
+    let own = ("RECOUNT_OTEL__LOGS_ENDPOINT", "http://own:3100/v1/logs");
+    assert_eq!(shown(&[vendor, on, login, own]).0.as_deref(), Some(own.1), "a setting replaces it");
+    assert_eq!(shown(&[vendor, login]).1, "", "logs are off");
+}
+
+#[test]
+fn the_standard_variables_can_export_only_logs() {
+    let shown = |environment: &[(&str, &str)]| {
+        let export = settle(Options::default(), &[environment, &[("HOME", "/h")]].concat()).unwrap().otel?;
+        Some((export.endpoint.is_some(), export.logs?.shown()))
+    };
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base");
+    let on = ("OTEL_LOGS_EXPORTER", "otlp");
+    let only_logs = Some((false, "http://collector:4318/base/v1/logs".to_owned()));
+    let no_traces = ("OTEL_TRACES_EXPORTER", "none");
+    assert_eq!(shown(&[endpoint, on, no_traces]), only_logs);
+    let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    let http = ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "http/protobuf");
+    assert_eq!(shown(&[endpoint, on, grpc, http]), only_logs);
+    assert_eq!(shown(&[endpoint, on, no_traces, ("RECOUNT_OTEL__ENDPOINT", "none")]), None);
+    assert_eq!(shown(&[endpoint, no_traces]), None, "logs are off");
+    assert_eq!(shown(&[endpoint, on, no_traces, ("OTEL_SDK_DISABLED", "true")]), None);
+}
+
+#[test]
+fn headers_of_traces_are_not_sent_to_another_server() {
+    let logs_headers = |more: &[(&str, &str)]| {
+        let all = [&[("HOME", "/h"), ("RECOUNT_OTEL__LOGS", "true")], more].concat();
+        let lookup =
+            |name: &str| all.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        let export = Config::settle(Options::default(), lookup).unwrap().otel.unwrap();
+        let settings = export.settings(&lookup).map_err(|why| why.to_string())?;
+        let secrets = settings.logs_headers.secrets().map(str::to_owned).collect::<Vec<_>>();
+        Ok::<_, String>((
+            secrets.join(","),
+            export.lines()[1].clone().unwrap_or_default().contains("not sent"),
+        ))
+    };
+    let vendor = ("RECOUNT_OTEL__ENDPOINT", "https://vendor.example/otlp");
+    let shared = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc");
+    let loki = ("RECOUNT_OTEL__LOGS_ENDPOINT", "http://loki:3100/otlp/v1/logs");
+    let same = ("RECOUNT_OTEL__LOGS_ENDPOINT", "https://vendor.example:443/logs");
+    let plain = ("RECOUNT_OTEL__LOGS_ENDPOINT", "http://vendor.example/logs");
+    let own = ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "x=own");
+    assert_eq!(logs_headers(&[vendor, shared]), Ok(("abc".to_owned(), false)));
+    assert_eq!(logs_headers(&[vendor, shared, same]), Ok(("abc".to_owned(), false)));
+    assert_eq!(logs_headers(&[shared, loki]), Ok(("abc".to_owned(), false)), "no other server has them");
+    for other in [loki, plain] {
+        assert_eq!(logs_headers(&[vendor, shared, other]), Ok((String::new(), true)), "{other:?}");
+        assert_eq!(logs_headers(&[vendor, shared, other, own]).unwrap().0, "own");
+    }
+    assert_eq!(logs_headers(&[vendor, shared, own]).unwrap().0, "own", "they replace the shared ones");
+    let named = ("RECOUNT_OTEL__LOGS_HEADERS_ENV", "MINE");
+    assert_eq!(logs_headers(&[vendor, shared, loki, named, ("MINE", "x=def")]).unwrap().0, "def");
+    let why = logs_headers(&[vendor, shared, loki, named]).unwrap_err();
+    assert!(why.contains("the variable MINE of otel.logs_headers_env is not set"), "{why}");
+    assert_eq!(logs_headers(&[vendor, own, ("RECOUNT_OTEL__LOGS_HEADERS_ENV", "none")]).unwrap().0, "");
+}
+
 /// The table of the page is made of the rows; `RECOUNT_BLESS=1` writes it again.
 #[test]
 fn the_configuration_page_matches_the_settings() {

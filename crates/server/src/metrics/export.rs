@@ -115,7 +115,7 @@ fn runs(page: &mut MetricsPage, figures: &[ExportFigures]) {
 /// The turns of exported runs, with the names of the GenAI conventions.
 fn turns(page: &mut MetricsPage, figures: &[ExportFigures]) {
     let mut sum = TurnHistograms::default();
-    figures.iter().for_each(|figures| sum.add(&figures.turns));
+    figures.iter().for_each(|figures| sum.add_tenant(&figures.turns));
     for (instrument, unit, help) in [
         (
             Instrument::TokenUsage,
@@ -160,6 +160,26 @@ mod tests {
     use recount_otel::project::turns::Turn;
 
     use super::*;
+
+    #[test]
+    fn sets_of_one_tenant_displace_none_of_another() {
+        let of_tenant = |name: &str, models: usize| {
+            let mut figures = ExportFigures::default();
+            for at in 0..models {
+                let model = format!("{name}{at}");
+                let turn = Turn { model: Some(&model), duration_ms: Some(15), ..Turn::default() };
+                figures.turns.note(&turn);
+            }
+            figures
+        };
+        let mut page = MetricsPage::default();
+        turns(&mut page, &[of_tenant("a", 60), of_tenant("b", 60)]);
+        let text = page.finish();
+        for (name, at) in [("a", 0), ("a", 59), ("b", 0), ("b", 59)] {
+            assert!(text.contains(&format!("gen_ai_request_model=\"{name}{at}\"")), "{name}{at}");
+        }
+        assert!(!text.contains("otel_metric_overflow"), "no tenant has too many");
+    }
 
     #[test]
     fn turns_have_the_buckets_of_the_conventions() {
