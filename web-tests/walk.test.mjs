@@ -34,6 +34,10 @@ const pressable = (page) => page.locator(PRESSABLE).evaluateAll((all) =>
   all.map((node, at) => ({ at, shown: node.checkVisibility(), name: `${node.localName} ${(node.ariaLabel ?? node.textContent).trim().slice(0, 60)}` }))
     .filter(({ shown }) => shown));
 
+/// What is not pressed yet. Nothing may be found while a list is drawn anew.
+const unpressed = async (page, pressed) =>
+  (await pressable(page)).find(({ name }) => !pressed.has(name) && !/Send answer|Show earlier events/.test(name));
+
 /// Waits until a place shows what it is about: the run, or on the overview the links to it and to its question.
 async function drawn(page, place) {
   if (place) return page.locator('#run-status', { hasText: 'running' }).waitFor();
@@ -65,7 +69,7 @@ test('everything that can be pressed is pressed, and nothing complains', TEST, a
         }), place);
         await drawn(page, place);
       }
-      const next = (await pressable(page)).find(({ name }) => !pressed.has(name) && !/Send answer|Show earlier events/.test(name));
+      const next = await unpressed(page, pressed) ?? (await drawn(page, place), await unpressed(page, pressed));
       if (!next) break;
       pressed.add(next.name);
       await page.locator(PRESSABLE).nth(next.at).click({ timeout: 2000 }).catch((error) => {
