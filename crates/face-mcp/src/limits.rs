@@ -63,6 +63,15 @@ pub const RESOURCES_PAGE: u64 = 50;
 /// Bytes of one response of the native face; a larger one is refused.
 pub const NATIVE_BYTES_MAX: usize = 32 << 20;
 
+/// Events of a poll by default.
+pub const OCCURRENCES_DEFAULT: u64 = 50;
+
+/// Events of a poll; a larger `maxEvents` counts as this.
+pub const OCCURRENCES_MAX: u64 = 100;
+
+/// When a client that polls for events is to come again.
+pub const NEXT_POLL: Duration = Duration::from_secs(5);
+
 /// Characters of an input that an error repeats; the rest is left out.
 pub const SHOWN_CHARS_MAX: usize = 80;
 

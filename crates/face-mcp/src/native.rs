@@ -73,6 +73,12 @@ impl Native {
         self.extensions.get::<RequestContext>().map(|context| &context.caller)
     }
 
+    /// The time of the server's clock.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let context = self.extensions.get::<RequestContext>();
+        context.map_or(0, |context| context.engine.world().clock.now_ms())
+    }
+
     /// Masks secrets, because many errors repeat input.
     pub(crate) fn masked(&self, text: &str) -> String {
         let context = self.extensions.get::<RequestContext>();

@@ -46,6 +46,10 @@ pub(crate) enum ErrorCode {
     Internal = -32_603,
     /// Only up to 2025-11-25; later [`ErrorCode::InvalidParams`].
     ResourceNotFound = -32_002,
+    /// Of MCP Events, like the next two.
+    NotFound = -32_011,
+    Forbidden = -32_012,
+    ResourceExhausted = -32_013,
     HeaderMismatch = -32_020,
     UnsupportedVersion = -32_022,
 }

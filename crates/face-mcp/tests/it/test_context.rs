@@ -167,6 +167,38 @@ impl TestContext {
     }
 }
 
+/// The version without a handshake.
+pub(crate) const STATELESS: &str = "2026-07-28";
+
+/// A request of the era without a handshake.
+pub(crate) async fn stateless(context: &TestContext, method: &str, params: Value) -> Reply {
+    stateless_of(context, Caller::operator(), method, params).await
+}
+
+pub(crate) async fn stateless_of(
+    context: &TestContext,
+    caller: Caller,
+    method: &str,
+    mut params: Value,
+) -> Reply {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+    let mut headers = vec![
+        ("content-type", "application/json"),
+        ("mcp-protocol-version", STATELESS),
+        ("mcp-method", method),
+    ];
+    if !name.is_empty() {
+        headers.push(("mcp-name", &name));
+    }
+    let message = json!({ "jsonrpc": "2.0", "id": "a-1", "method": method, "params": params });
+    let body = message.to_string().into_bytes();
+    context.send(Some(caller), ("POST", "/mcp"), &headers, body).await
+}
+
 /// A run with a message, streamed text and a call, up to its end.
 pub(crate) fn story() -> Vec<(&'static str, Value)> {
     vec![

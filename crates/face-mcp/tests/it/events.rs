@@ -1,0 +1,212 @@
+//! MCP Events: event types, polls, cursors, and what a limited client gets.
+
+use recount_engine::{Caller, Narrowing, Scope};
+use serde_json::{Value, json};
+
+use crate::test_context::{TestContext, stateless_of};
+
+const FINISHED: (&str, Value) = ("run.finished", Value::Null);
+
+async fn rpc(context: &TestContext, caller: Caller, method: &str, params: Value) -> Value {
+    stateless_of(context, caller, method, params).await.json()
+}
+
+/// The result of a poll by the operator.
+async fn poll(context: &TestContext, params: Value) -> Value {
+    let reply = rpc(context, Caller::operator(), "events/poll", params).await;
+    assert!(reply.get("error").is_none(), "{reply}");
+    reply["result"].clone()
+}
+
+async fn code(context: &TestContext, caller: Caller, params: Value) -> (Value, Value) {
+    let error = rpc(context, caller, "events/poll", params).await["error"].clone();
+    (error["code"].clone(), error["data"].clone())
+}
+
+/// A run that has ended with this event.
+async fn ended(context: &TestContext, title: &str, ending: (&str, Value)) -> String {
+    let data = match ending.1 {
+        Value::Null => json!({ "final_status": "done" }),
+        data => data,
+    };
+    context.run(title, &[("run.started", json!({})), (ending.0, data)]).await
+}
+
+fn approval(id: &str) -> Vec<(&'static str, Value)> {
+    let call =
+        json!({ "turn_index": 0, "tool_call_id": "c1", "tool_name": "shell", "input": { "cmd": "ls" } });
+    let asked =
+        json!({ "approval_id": id, "tool_call_id": "c1", "kind": "shell", "summary": "s".repeat(900) });
+    vec![
+        ("run.started", json!({})),
+        ("turn.started", json!({ "turn_index": 0, "model": "m" })),
+        ("assistant.tool_call_proposed", call),
+        ("approval.requested", asked),
+    ]
+}
+
+fn runs(result: &Value) -> Vec<&str> {
+    let events = result["events"].as_array().unwrap();
+    events.iter().map(|event| event["data"]["run"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_client_polls_for_ended_runs() {
+    let context = TestContext::new().await;
+    ended(&context, "before", FINISHED).await;
+    let first = poll(&context, json!({ "name": "run.finished", "cursor": null })).await;
+    assert_eq!(
+        (&first["events"], &first["truncated"], &first["hasMore"]),
+        (&json!([]), &json!(false), &json!(false))
+    );
+    assert!(first["nextPollMs"].as_u64().unwrap() > 0);
+
+    let fault = json!({ "code": "model_error", "message": "no", "retriable": false });
+    let failed = ended(&context, &"t".repeat(2000), ("run.failed", fault)).await;
+    let done = ended(&context, "b", FINISHED).await;
+    let all = json!({ "name": "run.finished", "cursor": first["cursor"] });
+    let second = poll(&context, all.clone()).await;
+    assert_eq!(runs(&second), [&failed, &done]);
+    let event = &second["events"][0];
+    assert_eq!((&event["name"], &event["data"]["status"]), (&json!("run.finished"), &json!("failed")));
+    assert_eq!(
+        (&event["data"]["ending"], &event["data"]["agent"]),
+        (&json!("model_error"), &json!("claude-code"))
+    );
+    assert!(event["data"]["untrusted"].as_str().unwrap().contains("untrusted"));
+    assert!(event["data"]["title"].as_str().unwrap().len() < 500, "{event}");
+
+    // The same cursor has the same events, with the same ids; the new one has none.
+    assert_eq!(poll(&context, all).await, second);
+    let last = poll(&context, json!({ "name": "run.finished", "cursor": second["cursor"] })).await;
+    assert_eq!(last["events"], json!([]));
+
+    for (arguments, expected) in [
+        (json!({ "status": "finished" }), vec![&done]),
+        (json!({ "status": "cancelled" }), vec![]),
+        (json!({ "run": failed }), vec![&failed]),
+        (json!({ "agent": "Claude" }), vec![&failed, &done]),
+        (json!({ "agent": "codex" }), vec![]),
+    ] {
+        let params = json!({ "name": "run.finished", "arguments": arguments, "cursor": first["cursor"] });
+        let found = poll(&context, params).await;
+        assert_eq!(runs(&found), expected, "{arguments}");
+        assert_eq!(found["truncated"], false);
+        // It has passed what did not match.
+        assert_eq!(found["cursor"], second["cursor"], "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_backlog_comes_in_parts_and_can_be_skipped_by_age() {
+    let context = TestContext::new().await;
+    let mut expected = Vec::new();
+    for title in ["a", "b", "c"] {
+        expected.push(ended(&context, title, FINISHED).await);
+    }
+    let (mut found, mut cursor) = (Vec::new(), json!("0"));
+    for _ in 0..3 {
+        let part = poll(&context, json!({ "name": "run.finished", "cursor": cursor, "maxEvents": 1 })).await;
+        assert_eq!(part["events"].as_array().unwrap().len(), 1);
+        found.extend(runs(&part).into_iter().map(str::to_owned));
+        assert_eq!(part["hasMore"], found.len() < 3, "{part}");
+        cursor = part["cursor"].clone();
+    }
+    assert_eq!(found, expected);
+
+    let recent = json!({ "name": "run.finished", "cursor": "0", "maxAgeMs": 1 });
+    // Until all are older than that.
+    let old = loop {
+        let old = poll(&context, recent.clone()).await;
+        if old["events"] == json!([]) {
+            break old;
+        }
+    };
+    assert_eq!(old["truncated"], true);
+    let young = json!({ "name": "run.finished", "cursor": "0", "maxAgeMs": 3_600_000 });
+    let young = poll(&context, young).await;
+    assert_eq!((runs(&young).len(), &young["truncated"]), (3, &json!(false)));
+}
+
+#[tokio::test]
+async fn an_approval_can_be_answered_from_its_event() {
+    let context = TestContext::new().await;
+    let run = context.run("asks", &approval("ap_1")).await;
+    let found = poll(&context, json!({ "name": "approval.requested", "cursor": "0" })).await;
+    let data = &found["events"][0]["data"];
+    assert_eq!(runs(&found), [&run]);
+    for (key, value) in [("kind", "approval"), ("id", "ap_1"), ("status", "pending"), ("tool", "shell")] {
+        assert_eq!(data[key], value, "{data}");
+    }
+    assert!(data["summary"].as_str().unwrap().len() < 500, "{data}");
+    let caller = context.caller("bot", &[Scope::Read, Scope::Approve], Narrowing::default());
+    let answer = json!({
+        "kind": data["kind"], "id": data["id"], "shown_digest": data["shown_digest"], "decision": "reject",
+    });
+    let answered = context.outcome(caller, "answer_prompt", answer).await;
+    assert_eq!(answered["isError"], false, "{answered}");
+    let later = poll(&context, json!({ "name": "approval.requested", "cursor": "0" })).await;
+    assert_eq!(later["events"][0]["data"]["status"], "rejected");
+    assert_eq!(later["events"][0]["eventId"], found["events"][0]["eventId"]);
+}
+
+#[tokio::test]
+async fn payloads_and_arguments_match_the_schemas_of_the_list() {
+    let context = TestContext::new().await;
+    ended(&context, "a", FINISHED).await;
+    context.run("asks", &approval("ap_1")).await;
+    let list = rpc(&context, Caller::operator(), "events/list", json!({})).await["result"].clone();
+    assert_eq!(list["events"].as_array().unwrap().len(), 2, "{list}");
+    for event in list["events"].as_array().unwrap() {
+        let validator = jsonschema::validator_for(&event["payloadSchema"]).unwrap();
+        let found = poll(&context, json!({ "name": event["name"], "cursor": "0" })).await;
+        let data = &found["events"][0]["data"];
+        assert!(validator.is_valid(data), "{data}");
+        let known = event["payloadSchema"]["properties"].as_object().unwrap();
+        assert!(data.as_object().unwrap().keys().all(|key| known.contains_key(key)), "{data}");
+    }
+    let paged = rpc(&context, Caller::operator(), "events/list", json!({ "cursor": "x" })).await;
+    assert_eq!(paged["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn unknown_cursors_names_and_arguments_have_the_codes_of_the_extension() {
+    let context = TestContext::new().await;
+    for (params, expected) in [
+        (json!({ "name": "run.finished", "cursor": "999" }), -32602),
+        (json!({ "name": "run.finished", "cursor": "9".repeat(20) }), -32602),
+        (json!({ "name": "run.finished", "cursor": "x" }), -32602),
+        (json!({ "name": "run.finished", "arguments": { "run": "../x" } }), -32602),
+        (json!({ "name": "run.finished", "arguments": { "channel": "x" } }), -32602),
+        (json!({ "name": "nothing" }), -32011),
+    ] {
+        let (found, data) = code(&context, Caller::operator(), params.clone()).await;
+        assert_eq!(found, expected, "{params}");
+        assert_eq!(data["kind"] == "event", expected == -32011, "{params}: {data}");
+    }
+    let writer = context.caller("w", &[Scope::Ingest], Narrowing::default());
+    assert_eq!(code(&context, writer.clone(), json!({ "name": "run.finished" })).await.0, -32012);
+    let list = rpc(&context, writer, "events/list", json!({})).await;
+    assert_eq!(list["result"]["events"], json!([]));
+}
+
+#[tokio::test]
+async fn a_limited_token_gets_only_the_events_of_its_tasks() {
+    let context = TestContext::new().await;
+    ended(&context, "of no task", FINISHED).await;
+    let task = context.native("POST", "/v1/tasks", &json!({ "kind": "external" })).await;
+    let (ours, run) = (task["id"].as_str().unwrap(), task["latest_run_id"].as_str().unwrap());
+    let story = [("run.started", json!({})), ("run.finished", json!({ "final_status": "done" }))];
+    context.append(run, 0, &story).await;
+    for (tasks, expected) in [([ours], 1), (["task_01JYYYYYYYYYYYYYYYYYYYYYYY"], 0)] {
+        let narrowing = Narrowing {
+            tasks: tasks.iter().map(|task| task.parse().unwrap()).collect(),
+            ..Narrowing::default()
+        };
+        let caller = context.caller("n", &[Scope::Read], narrowing);
+        let reply =
+            rpc(&context, caller, "events/poll", json!({ "name": "run.finished", "cursor": "0" })).await;
+        assert_eq!(reply["result"]["events"].as_array().unwrap().len(), expected, "{reply}");
+        assert_ne!(reply["result"]["cursor"], "0", "{reply}");
+    }
+}
