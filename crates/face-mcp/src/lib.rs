@@ -14,6 +14,7 @@ pub mod limits;
 mod native;
 mod poll;
 mod project;
+mod push;
 mod resources;
 mod serve;
 mod tools;

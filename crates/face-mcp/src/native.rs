@@ -5,12 +5,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::OriginalUri;
 use bytes::Bytes;
-use http::{Extensions, Method, Request, header};
+use http::{Extensions, HeaderName, Method, Request, header};
 use http_body_util::{BodyExt as _, Limited};
 use recount_api::problem::Problem;
 use recount_engine::{Caller, RequestContext};
 use recount_event::Code;
-use recount_transport::RequestId;
+use recount_transport::{RequestId, sse};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::ServiceExt as _;
@@ -52,6 +52,7 @@ impl From<String> for Failure {
 }
 
 /// The native face for one MCP request.
+#[derive(Clone)]
 pub(crate) struct Native {
     face: Router,
     /// Of the MCP request; the native face finds its client here.
@@ -90,7 +91,7 @@ impl Native {
         path: &[&str],
         query: Query<'_>,
     ) -> Result<T, Failure> {
-        decoded(&self.send(Method::GET, path, query, None, None).await?)
+        decoded(&self.send((Method::GET, path, query), None, None).await?)
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(
@@ -99,26 +100,40 @@ impl Native {
         body: &impl Serialize,
     ) -> Result<T, Failure> {
         let body = serde_json::to_vec(body).map_err(|why| internal(&why))?;
-        decoded(&self.send(Method::POST, path, &[], None, Some(body)).await?)
+        decoded(&self.send((Method::POST, path, &[]), None, Some(body)).await?)
+    }
+
+    /// A stream of events.
+    pub(crate) async fn stream(&self, path: &[&str], query: Query<'_>) -> Result<Body, Failure> {
+        let accept = (header::ACCEPT, sse::MEDIA_TYPE.to_owned());
+        self.open((Method::GET, path, query), Some(accept), None).await
     }
 
     /// A part of an artifact's bytes.
     pub(crate) async fn bytes(&self, artifact: &str, from: u64, count: u64) -> Result<Bytes, Failure> {
-        let range = format!("bytes={from}-{}", from + count.max(1) - 1);
-        self.send(Method::GET, &["artifacts", artifact, "raw"], &[], Some(range), None).await
+        let range = (header::RANGE, format!("bytes={from}-{}", from + count.max(1) - 1));
+        self.send((Method::GET, &["artifacts", artifact, "raw"], &[]), Some(range), None).await
     }
 
     async fn send(
         &self,
-        method: Method,
-        path: &[&str],
-        query: Query<'_>,
-        range: Option<String>,
+        line: (Method, &[&str], Query<'_>),
+        header: Option<(HeaderName, String)>,
         body: Option<Vec<u8>>,
     ) -> Result<Bytes, Failure> {
+        collected(self.open(line, header, body).await?).await
+    }
+
+    /// The body of a response, if it is not a problem.
+    async fn open(
+        &self,
+        (method, path, query): (Method, &[&str], Query<'_>),
+        header: Option<(HeaderName, String)>,
+        body: Option<Vec<u8>>,
+    ) -> Result<Body, Failure> {
         let mut request = Request::builder().method(method).uri(target(path, query));
-        if let Some(range) = range {
-            request = request.header(header::RANGE, range);
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
         }
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
@@ -131,15 +146,18 @@ impl Native {
         request.extensions_mut().extend(self.extensions.clone());
         let response = self.face.clone().oneshot(request).await.unwrap_or_else(|never| match never {});
         let status = response.status();
-        let body = Limited::new(response.into_body(), limits::NATIVE_BYTES_MAX).collect().await;
-        let body = body.map_err(|why| internal(&why))?.to_bytes();
         if status.is_success() {
-            return Ok(body);
+            return Ok(response.into_body());
         }
-        let problem: Problem = decoded(&body)?;
+        let problem: Problem = decoded(&collected(response.into_body()).await?)?;
         let Problem { code, detail, retryable, status, .. } = problem;
         Err(Failure { code, detail, retryable, status })
     }
+}
+
+async fn collected(body: Body) -> Result<Bytes, Failure> {
+    let body = Limited::new(body, limits::NATIVE_BYTES_MAX).collect().await;
+    Ok(body.map_err(|why| internal(&why))?.to_bytes())
 }
 
 fn internal(why: &dyn std::fmt::Display) -> Failure {

@@ -59,6 +59,12 @@ async fn page(native: &Native, subscription: &Subscription) -> Result<(FeedPage,
     }
 }
 
+/// The position of the last event.
+pub(crate) async fn latest(native: &Native, subscription: &Subscription) -> Result<u64, Failure> {
+    let page: FeedPage = native.get(&["events"], &subscription.query(LATEST, Some(1))).await?;
+    Ok(page.next.as_ref().and_then(Value::as_u64).unwrap_or_default())
+}
+
 /// What an event of the feed is for a subscription.
 pub(crate) enum Look {
     Occurred(Value),

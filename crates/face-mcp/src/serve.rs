@@ -1,6 +1,7 @@
-//! The route of MCP: reads one message, calls a tool or lists something, and responds with one message of JSON.
+//! The route of MCP: reads one message, calls a tool or lists something, and responds with one message of JSON,
+//! or with notifications to a subscription of events.
 //!
-//! There are no sessions and no streams, so `GET` and `DELETE` are not allowed. Start with [`router`].
+//! There are no sessions, and no streams of the server's own, so `GET` and `DELETE` are not allowed. Start with [`router`].
 
 use axum::Router;
 use axum::body::Body;
@@ -20,6 +21,7 @@ use crate::limits;
 use crate::native::{Failure, Native};
 use crate::poll;
 use crate::project::{self, NOTICE};
+use crate::push;
 use crate::resources;
 use crate::tools::{TOOLS, Tool};
 use crate::wire::{
@@ -35,7 +37,7 @@ const INSTRUCTIONS: &str = "Recount is a log of what AI agents did: runs, made o
                             list_prompts, from time to time.";
 
 /// How events are delivered.
-const DELIVERY: &[&str] = &["poll"];
+const DELIVERY: &[&str] = &["poll", "push"];
 
 /// The route of the face. `native` is the whole native face, with its paths and with problems as its errors. Must be served
 /// after a layer that adds a `RequestContext`.
@@ -63,7 +65,7 @@ async fn receive(State(native): State<Router>, request: Request) -> Response {
         },
     };
     match outcome {
-        Ok(response) => reply(StatusCode::OK, &response),
+        Ok(response) => response,
         Err(error) => {
             let error = RpcError { message: native.masked(&error.message), ..error };
             let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
@@ -73,7 +75,7 @@ async fn receive(State(native): State<Router>, request: Request) -> Response {
 }
 
 /// The response to a request.
-async fn respond(native: &Native, request: RpcRequest) -> Result<Value, RpcError> {
+async fn respond(native: &Native, request: RpcRequest) -> Result<Response, RpcError> {
     let RpcRequest { id, method, mut params, era } = request;
     let is_stateless = era == ProtocolEra::Stateless;
     let (result, may_be_cached) = match &*method {
@@ -100,6 +102,10 @@ async fn respond(native: &Native, request: RpcRequest) -> Result<Value, RpcError
         "events/poll" if is_stateless => {
             (poll::poll(native, &subscription(native, &mut params)?).await?, false)
         }
+        "events/stream" if is_stateless => {
+            let subscription = subscription(native, &mut params)?;
+            return push::open(native, id, subscription).await;
+        }
         _ => {
             // A client of the stateless era learns from the status that the method does not exist.
             let status = if is_stateless { 404 } else { 200 };
@@ -107,7 +113,7 @@ async fn respond(native: &Native, request: RpcRequest) -> Result<Value, RpcError
             return Err(RpcError::new(ErrorCode::MethodNotFound, status, message));
         }
     };
-    Ok(project::response(&id, era, result, may_be_cached))
+    Ok(reply(StatusCode::OK, &project::response(&id, era, result, may_be_cached)))
 }
 
 /// Agrees on the version of the client, or offers the newest one with a handshake.

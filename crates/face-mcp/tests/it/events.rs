@@ -1,9 +1,11 @@
 //! MCP Events: event types, polls, cursors, and what a limited client gets.
 
+use futures_util::StreamExt as _;
 use recount_engine::{Caller, Narrowing, Scope};
+use recount_transport::sse::Decoder;
 use serde_json::{Value, json};
 
-use crate::test_context::{TestContext, stateless_of};
+use crate::test_context::{STREAMS_MAX, TestContext, stateless_of};
 
 const FINISHED: (&str, Value) = ("run.finished", Value::Null);
 
@@ -35,13 +37,13 @@ async fn ended(context: &TestContext, title: &str, ending: (&str, Value)) -> Str
 fn approval(id: &str) -> Vec<(&'static str, Value)> {
     let call =
         json!({ "turn_index": 0, "tool_call_id": "c1", "tool_name": "shell", "input": { "cmd": "ls" } });
-    let asked =
+    let request =
         json!({ "approval_id": id, "tool_call_id": "c1", "kind": "shell", "summary": "s".repeat(900) });
     vec![
         ("run.started", json!({})),
         ("turn.started", json!({ "turn_index": 0, "model": "m" })),
         ("assistant.tool_call_proposed", call),
-        ("approval.requested", asked),
+        ("approval.requested", request),
     ]
 }
 
@@ -209,4 +211,94 @@ async fn a_limited_token_gets_only_the_events_of_its_tasks() {
         assert_eq!(reply["result"]["events"].as_array().unwrap().len(), expected, "{reply}");
         assert_ne!(reply["result"]["cursor"], "0", "{reply}");
     }
+}
+
+/// The messages of a stream, one after the other.
+struct Messages {
+    body: axum::body::BodyDataStream,
+    decoder: Decoder,
+}
+
+impl Messages {
+    async fn open(context: &TestContext, caller: Caller, params: Value) -> Messages {
+        let response = context.open_stateless(caller, "events/stream", params).await;
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Messages { body: response.into_body().into_data_stream(), decoder: Decoder::new() }
+    }
+
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(frame) = self.decoder.next_frame() {
+                return Some(serde_json::from_str(&frame.data).unwrap());
+            }
+            let chunk = self.body.next().await?;
+            self.decoder.feed(&chunk.unwrap()).unwrap();
+        }
+    }
+
+    /// The parameters of the next notification, which has this name.
+    async fn notified(&mut self, name: &str) -> Value {
+        let message = self.next().await.unwrap();
+        assert_eq!(message["method"], format!("notifications/events/{name}"), "{message}");
+        assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "a-1");
+        message["params"].clone()
+    }
+}
+
+#[tokio::test]
+async fn a_stream_delivers_events_as_they_occur_and_continues_from_its_cursors() {
+    let context = TestContext::new().await;
+    ended(&context, "before", FINISHED).await;
+    let params = json!({ "name": "run.finished", "cursor": null });
+    let mut live = Messages::open(&context, Caller::operator(), params).await;
+    let active = live.notified("active").await;
+    assert_eq!(active["truncated"], false);
+    let first = ended(&context, "a", FINISHED).await;
+    let event = live.notified("event").await;
+    assert_eq!((&event["data"]["run"], &event["data"]["title"]), (&json!(first), &json!("a")));
+    drop(live);
+
+    let second = ended(&context, "b", FINISHED).await;
+    let params = json!({ "name": "run.finished", "cursor": event["cursor"] });
+    let mut later = Messages::open(&context, Caller::operator(), params.clone()).await;
+    later.notified("active").await;
+    let next = later.notified("event").await;
+    assert_eq!(next["data"]["run"], second);
+    // A poll from the same cursor finds the same event.
+    let polled = poll(&context, params).await;
+    assert_eq!((&polled["events"][0]["eventId"], &polled["cursor"]), (&next["eventId"], &next["cursor"]));
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token() {
+    let context = TestContext::new().await;
+    let caller = context.caller("reader", &[Scope::Read], Narrowing::default());
+    let mut messages = Messages::open(&context, caller, json!({ "name": "run.finished" })).await;
+    messages.notified("active").await;
+    context.revoke_tokens();
+    assert_eq!(messages.notified("terminated").await["error"]["code"], -32012);
+    let last = messages.next().await.unwrap();
+    assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!("a-1"), &json!("complete")));
+    assert!(messages.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_open_is_an_error() {
+    let context = TestContext::new().await;
+    for (params, expected) in [
+        (json!({ "name": "nothing" }), -32011),
+        (json!({ "name": "run.finished", "cursor": "999" }), -32602),
+        (json!({ "name": "run.finished", "arguments": { "task": "x" } }), -32602),
+    ] {
+        let reply = rpc(&context, Caller::operator(), "events/stream", params.clone()).await;
+        assert_eq!(reply["error"]["code"], expected, "{params}: {reply}");
+    }
+    let mut open = Vec::new();
+    while open.len() < STREAMS_MAX {
+        let params = json!({ "name": "run.finished" });
+        open.push(Messages::open(&context, Caller::operator(), params).await);
+    }
+    let refused = rpc(&context, Caller::operator(), "events/stream", json!({ "name": "run.finished" })).await;
+    assert_eq!(refused["error"]["code"], -32013, "{refused}");
+    assert!(refused["error"]["data"]["limit"].is_string(), "{refused}");
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
+use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
@@ -30,6 +31,12 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    async fn of(response: Response) -> Reply {
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.into_body().collect().await.unwrap().to_bytes().to_vec();
+        Reply { status, headers, body }
+    }
+
     pub(crate) fn json(&self) -> Value {
         let shown = || String::from_utf8_lossy(&self.body).into_owned();
         serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", shown()))
@@ -41,7 +48,7 @@ impl TestContext {
         let store = Arc::new(MemoryStore::new());
         let engine = Engine::open(store, World::real(), Arc::new(SseFraming)).await.unwrap();
         let (world, redactor) = (engine.world().clone(), engine.write().redactor().clone());
-        let native = recount_face_aep::router(FaceState::new(100));
+        let native = recount_face_aep::router(FaceState::new(STREAMS_MAX));
         let in_process = recount_face_aep::identified(native.clone(), world.clone(), redactor.clone());
         let faces = native.merge(recount_face_mcp::router(in_process));
         let faces = recount_face_aep::identified(faces, world, redactor);
@@ -61,6 +68,17 @@ impl TestContext {
         headers: &[(&str, &str)],
         body: Vec<u8>,
     ) -> Reply {
+        Reply::of(self.open(caller, (method, target), headers, body).await).await
+    }
+
+    /// A response whose body may go on.
+    async fn open(
+        &self,
+        caller: Option<Caller>,
+        (method, target): (&str, &str),
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Response {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -69,10 +87,31 @@ impl TestContext {
         if let Some(caller) = caller {
             request.extensions_mut().insert(RequestContext { engine: self.engine.clone(), caller });
         }
-        let response = self.faces.clone().oneshot(request).await.unwrap();
-        let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.into_body().collect().await.unwrap().to_bytes().to_vec();
-        Reply { status, headers, body }
+        self.faces.clone().oneshot(request).await.unwrap()
+    }
+
+    /// The response to a request of the era without a handshake.
+    pub(crate) async fn open_stateless(&self, caller: Caller, method: &str, mut params: Value) -> Response {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": STATELESS,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+        let mut headers = vec![
+            ("content-type", "application/json"),
+            ("mcp-protocol-version", STATELESS),
+            ("mcp-method", method),
+        ];
+        if !name.is_empty() {
+            headers.push(("mcp-name", &name));
+        }
+        let message = json!({ "jsonrpc": "2.0", "id": "a-1", "method": method, "params": params });
+        let body = message.to_string().into_bytes();
+        self.open(Some(caller), ("POST", "/mcp"), &headers, body).await
+    }
+
+    pub(crate) fn revoke_tokens(&self) {
+        self.revoke.send_replace(true);
     }
 
     /// A message of the handshake era from the operator.
@@ -167,6 +206,9 @@ impl TestContext {
     }
 }
 
+/// Streams that may be open at a time.
+pub(crate) const STREAMS_MAX: usize = 8;
+
 /// The version without a handshake.
 pub(crate) const STATELESS: &str = "2026-07-28";
 
@@ -179,24 +221,9 @@ pub(crate) async fn stateless_of(
     context: &TestContext,
     caller: Caller,
     method: &str,
-    mut params: Value,
+    params: Value,
 ) -> Reply {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": STATELESS,
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
-    let mut headers = vec![
-        ("content-type", "application/json"),
-        ("mcp-protocol-version", STATELESS),
-        ("mcp-method", method),
-    ];
-    if !name.is_empty() {
-        headers.push(("mcp-name", &name));
-    }
-    let message = json!({ "jsonrpc": "2.0", "id": "a-1", "method": method, "params": params });
-    let body = message.to_string().into_bytes();
-    context.send(Some(caller), ("POST", "/mcp"), &headers, body).await
+    Reply::of(context.open_stateless(caller, method, params).await).await
 }
 
 /// A run with a message, streamed text and a call, up to its end.
