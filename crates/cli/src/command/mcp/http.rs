@@ -6,6 +6,7 @@
 
 use std::sync::Mutex;
 
+use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use recount_client::{ClientError, moment, request_url};
@@ -51,6 +52,10 @@ struct Posted {
     /// The id of a request, which needs an answer.
     id: Option<Value>,
     is_initialize: bool,
+    /// Whether the response goes on until the client cancels the request.
+    is_subscription: bool,
+    /// The request that the client cancels.
+    cancelled: Option<Value>,
     /// Of a request that is complete in itself: what HTTP repeats of it.
     headers: Option<HeaderMap>,
     /// Whether it is one message at all.
@@ -103,6 +108,7 @@ impl<'q> HttpServer<'q> {
         let mut give_up = moment();
         let mut posts = FuturesUnordered::new();
         let mut listening = None;
+        let mut subscriptions: Vec<(Option<Value>, AbortHandle)> = Vec::new();
         while !(is_over && posts.is_empty()) {
             let listen = async {
                 match listening.as_mut() {
@@ -113,12 +119,40 @@ impl<'q> HttpServer<'q> {
             tokio::select! {
                 () = &mut reading, if is_reading => is_reading = false,
                 line = lines.recv(), if !is_over && posts.len() < limits::MCP_HTTP_REQUESTS_MAX => match line {
-                    Some(line) => posts.push(self.post(Posted::of(line))),
-                    None => (is_over, give_up) = (true, moment() + limits::MCP_HTTP_LAST_WAIT),
+                    Some(line) => {
+                        let posted = Posted::of(line);
+                        if posted.cancelled.is_some() {
+                            end_subscriptions(&mut subscriptions, |id| *id == posted.cancelled);
+                        }
+                        let (end, registration) = AbortHandle::new_pair();
+                        let fits = subscriptions.len() < limits::MCP_SUBSCRIPTIONS_MAX;
+                        let refused = posted.is_subscription && !fits;
+                        if posted.is_subscription && fits {
+                            subscriptions.push((posted.id.clone(), end));
+                        }
+                        // Awaited with the others: one of them may hold the output.
+                        posts.push(async move {
+                            if refused {
+                                self.refuse_subscription(posted.id.as_ref()).await;
+                                return (None, Ok(PostOutcome::Nothing));
+                            }
+                            let id = posted.id.clone().filter(|_| posted.is_subscription);
+                            (id, Abortable::new(self.post(posted), registration).await)
+                        });
+                    }
+                    None => {
+                        (is_over, give_up) = (true, moment() + limits::MCP_HTTP_LAST_WAIT);
+                        end_subscriptions(&mut subscriptions, |_| true);
+                    }
                 },
-                Some(next) = posts.next() => if next == PostOutcome::Listen && listening.is_none() {
-                    listening = Some(self.listen().boxed_local());
-                },
+                Some((ended, next)) = posts.next() => {
+                    if ended.is_some() {
+                        end_subscriptions(&mut subscriptions, |id| *id == ended);
+                    }
+                    if next == Ok(PostOutcome::Listen) && listening.is_none() {
+                        listening = Some(self.listen().boxed_local());
+                    }
+                }
                 () = listen => listening = None,
                 () = sleep_until(give_up), if is_over => {
                     let requests = count(posts.len() as u64, "request");
@@ -143,6 +177,15 @@ impl<'q> HttpServer<'q> {
             }
         }
         next
+    }
+
+    /// One subscription more would keep other requests of the client waiting.
+    async fn refuse_subscription(&self, id: Option<&Value>) {
+        let most = limits::MCP_SUBSCRIPTIONS_MAX;
+        let message = format!("recount: {most} subscriptions are open; cancel one first");
+        let data = json!({"limit": "open subscriptions", "max": most});
+        let error = json!({"code": -32013, "message": message, "data": data});
+        self.deliver(json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().as_bytes()).await;
     }
 
     async fn exchange(&self, posted: &Posted, next: &mut PostOutcome) -> Result<(), String> {
@@ -284,8 +327,12 @@ impl Posted {
         let method = message["method"].as_str();
         let id = message.get("id").filter(|_| method.is_some()).cloned();
         let is_initialize = method == Some("initialize");
-        let is_message = message.is_object();
-        Posted { headers: stateless_headers(&message), line, id, is_initialize, is_message }
+        let is_subscription = id.is_some() && method == Some("events/stream");
+        let cancelled = (method == Some("notifications/cancelled"))
+            .then(|| message["params"].get("requestId").cloned())
+            .flatten();
+        let (headers, is_message) = (stateless_headers(&message), message.is_object());
+        Posted { line, id, is_initialize, is_subscription, cancelled, headers, is_message }
     }
 
     /// Whether a body is the error that answers a request that is complete in itself, or what is no message. Its client
@@ -295,6 +342,20 @@ impl Posted {
         let is_of = |message: Value| message["error"]["code"].is_i64() && message.get("id") == Some(id);
         (self.headers.is_some() || !self.is_message) && serde_json::from_slice(body).is_ok_and(is_of)
     }
+}
+
+/// Closes the responses of these subscriptions, so that the server ends them.
+fn end_subscriptions(
+    open: &mut Vec<(Option<Value>, AbortHandle)>,
+    is_ended: impl Fn(&Option<Value>) -> bool,
+) {
+    open.retain(|(id, end)| {
+        let is_ended = is_ended(id);
+        if is_ended {
+            end.abort();
+        }
+        !is_ended
+    });
 }
 
 /// The headers of a request that names its version in itself.
