@@ -135,12 +135,17 @@ pub(crate) struct Subscription {
     pub(crate) args: Args,
     /// A position of the log; `None`: only what follows.
     pub(crate) cursor: Option<u64>,
-    pub(crate) max_age_ms: Option<u64>,
+    /// Of the events that were stored before the request, those that occurred earlier are skipped.
+    pub(crate) oldest_ms: Option<u64>,
     pub(crate) max_events: u64,
 }
 
 impl Subscription {
-    pub(crate) fn parse(caller: &Caller, params: &mut Map<String, Value>) -> Result<Self, RpcError> {
+    pub(crate) fn parse(
+        caller: &Caller,
+        params: &mut Map<String, Value>,
+        now_ms: u64,
+    ) -> Result<Self, RpcError> {
         let invalid = |why: String| RpcError::new(ErrorCode::InvalidParams, 200, why);
         if !caller.may(Scope::Read) {
             let message = "events require the scope read; use a token that has it";
@@ -173,11 +178,13 @@ impl Subscription {
             },
         };
         let max_events = number("maxEvents", 1)?.unwrap_or(limits::OCCURRENCES_DEFAULT);
+        let max_age_ms = number("maxAgeMs", 0)?;
         Ok(Subscription {
             event,
             args,
             cursor,
-            max_age_ms: number("maxAgeMs", 0)?,
+            // Without a cursor there is nothing to skip.
+            oldest_ms: max_age_ms.filter(|_| cursor.is_some()).map(|age| now_ms.saturating_sub(age)),
             max_events: max_events.min(limits::OCCURRENCES_MAX),
         })
     }
@@ -213,7 +220,7 @@ mod tests {
 
     fn parse(params: Value) -> Result<Subscription, RpcError> {
         let Value::Object(mut params) = params else { panic!("an object") };
-        Subscription::parse(&Caller::operator(), &mut params)
+        Subscription::parse(&Caller::operator(), &mut params, 1_000)
     }
 
     #[test]
@@ -232,7 +239,7 @@ mod tests {
         for (params, code) in [
             (json!({}), -32_602),
             (json!({ "name": 7 }), -32_602),
-            (json!({ "name": "run.queued" }), -32_011),
+            (json!({ "name": "run.queued" }), -32_023),
             (json!({ "name": "run.finished", "arguments": [] }), -32_602),
             (json!({ "name": "run.finished", "arguments": { "run": 7 } }), -32_602),
             (json!({ "name": "run.finished", "arguments": { "status": "running" } }), -32_602),

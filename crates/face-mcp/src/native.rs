@@ -51,6 +51,13 @@ impl From<String> for Failure {
     }
 }
 
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        let Problem { code, detail, retryable, status, .. } = problem;
+        Failure { code, detail, retryable, status }
+    }
+}
+
 /// The native face for one MCP request.
 #[derive(Clone)]
 pub(crate) struct Native {
@@ -84,6 +91,14 @@ impl Native {
     pub(crate) fn masked(&self, text: &str) -> String {
         let context = self.extensions.get::<RequestContext>();
         context.map_or_else(String::new, |context| context.engine.write().redactor().quotes(text))
+    }
+
+    /// The cursor to continue from, and whether events between it and the given one were pruned.
+    pub(crate) async fn retained(&self, cursor: u64) -> Result<(u64, bool), Failure> {
+        let Some(context) = self.extensions.get::<RequestContext>() else { return Ok((cursor, false)) };
+        let pruned = context.engine.read().pruned_after(cursor).await;
+        let pruned = pruned.map_err(|why| Failure::new(why.code(), self.masked(&why.to_string())))?;
+        Ok((pruned.unwrap_or(cursor), pruned.is_some()))
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(
@@ -150,8 +165,7 @@ impl Native {
             return Ok(response.into_body());
         }
         let problem: Problem = decoded(&collected(response.into_body()).await?)?;
-        let Problem { code, detail, retryable, status, .. } = problem;
-        Err(Failure { code, detail, retryable, status })
+        Err(problem.into())
     }
 }
 

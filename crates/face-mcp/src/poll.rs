@@ -20,42 +20,58 @@ use crate::wire::{ErrorCode, RpcError};
 
 /// The result of `events/poll`.
 pub(crate) async fn poll(native: &Native, subscription: &Subscription) -> Result<Value, RpcError> {
-    let (page, mut truncated) = page(native, subscription).await.map_err(|why| error(&why))?;
-    truncated |= page.gap.is_some();
-    let mut events = Vec::new();
-    for stored in &page.data {
-        match occurrence(native, subscription, stored.get()).await.map_err(|why| error(&why))? {
-            Look::Occurred(event) => events.push(event),
-            Look::Skipped => truncated = true,
-            Look::Other => {}
-        }
-    }
+    let found = match subscription.cursor {
+        Some(cursor) => found(native, subscription, cursor).await,
+        None => latest(native, subscription).await.map(|cursor| Found { cursor, ..Found::default() }),
+    };
+    let found = found.map_err(|why| error(&why))?;
     Ok(json!({
-        "events": events,
-        "cursor": cursor_after(&page),
-        "truncated": truncated,
-        "hasMore": page.has_more,
+        "events": found.events,
+        "cursor": found.cursor.to_string(),
+        "truncated": found.truncated,
+        "hasMore": found.has_more,
         "nextPollMs": limits::NEXT_POLL.as_millis() as u64,
     }))
+}
+
+/// What a poll returns.
+#[derive(Default)]
+struct Found {
+    events: Vec<Value>,
+    cursor: u64,
+    truncated: bool,
+    has_more: bool,
 }
 
 /// A page of the feed. It may be empty although more follow, because one read looks at a limited number of events.
 type FeedPage = Page<Box<RawValue>>;
 
-/// The position after a page.
-fn cursor_after(page: &FeedPage) -> String {
-    page.next.as_ref().and_then(Value::as_u64).unwrap_or_default().to_string()
-}
-
-/// Reads after the cursor, or after the first event that is still stored: then the second value is true.
-async fn page(native: &Native, subscription: &Subscription) -> Result<(FeedPage, bool), Failure> {
-    let after = subscription.cursor.map_or_else(|| LATEST.to_owned(), |cursor| cursor.to_string());
-    let limit = Some(subscription.max_events);
-    match native.get(&["events"], &subscription.query(&after, limit)).await {
-        Err(why) if why.is(&[Code::CursorPruned]) => {
-            Ok((native.get(&["events"], &subscription.query("0", limit)).await?, true))
+/// Reads small pages after the cursor, or after the last pruned event, because an event may be large.
+async fn found(native: &Native, subscription: &Subscription, cursor: u64) -> Result<Found, Failure> {
+    let (cursor, truncated) = native.retained(cursor).await?;
+    let mut found = Found { cursor, truncated, ..Found::default() };
+    let (mut left, mut bytes) = (subscription.max_events, 0);
+    loop {
+        let limit = left.min(limits::OCCURRENCES_READ);
+        let query = subscription.query(&found.cursor.to_string(), Some(limit));
+        let page: FeedPage = native.get(&["events"], &query).await?;
+        for stored in &page.data {
+            bytes += stored.get().len();
+            match occurrence(native, subscription, stored.get()).await? {
+                Look::Occurred(event) => found.events.push(event),
+                Look::Skipped => found.truncated = true,
+                Look::Other => {}
+            }
         }
-        read => Ok((read?, false)),
+        found.truncated |= page.gap.is_some();
+        found.cursor = page.next.as_ref().and_then(Value::as_u64).unwrap_or(found.cursor);
+        found.has_more = page.has_more;
+        // A page that is not full has read as much as one read may.
+        let is_full = page.data.len() as u64 == limit;
+        left -= limit;
+        if !found.has_more || !is_full || left == 0 || bytes >= limits::OCCURRENCES_BYTES_MAX {
+            return Ok(found);
+        }
     }
 }
 
@@ -82,8 +98,7 @@ pub(crate) async fn occurrence(
 ) -> Result<Look, Failure> {
     let envelope = Envelope::read(stored.as_bytes())
         .map_err(|why| Failure::new(Code::Internal, format!("an event cannot be read: {why}")))?;
-    let oldest = subscription.max_age_ms.map(|age| native.now_ms().saturating_sub(age));
-    if oldest.is_some_and(|oldest| envelope.occurred_ms < oldest) {
+    if subscription.oldest_ms.is_some_and(|oldest| envelope.occurred_ms < oldest) {
         return Ok(Look::Skipped);
     }
     let data = match payload(native, subscription, &envelope).await {
@@ -157,6 +172,10 @@ async fn payload(
         Subject::Approval => {
             let id = approval_id(envelope).unwrap_or_default();
             let One { data: approval, .. }: One<Approval> = native.get(&["approvals", &id], &[]).await?;
+            // In older stores two runs may use one id.
+            if approval.run_id != envelope.run_id.to_string() {
+                return Ok(Some(data));
+            }
             insert(&mut data, "status", Some(approval.status));
             insert(&mut data, "tool", short(Some(approval.kind)));
             insert(&mut data, "summary", short(Some(approval.summary)));
@@ -181,6 +200,8 @@ pub(crate) fn error(failure: &Failure) -> RpcError {
     let code = match failure.status {
         _ if failure.is(&[Code::ScopeMissing]) => ErrorCode::Forbidden,
         _ if failure.is(&[Code::TooManyStreams]) => ErrorCode::ResourceExhausted,
+        // Pruned since the cursor was checked: a later try continues after it.
+        _ if failure.is(&[Code::CursorPruned]) => ErrorCode::Internal,
         500.. => ErrorCode::Internal,
         _ => ErrorCode::InvalidParams,
     };

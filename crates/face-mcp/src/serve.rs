@@ -159,7 +159,7 @@ fn subscription(native: &Native, params: &mut Map<String, Value>) -> Result<Subs
     let Some(caller) = native.caller() else {
         return Err(RpcError::new(ErrorCode::Forbidden, 200, "events require a token"));
     };
-    Subscription::parse(caller, params)
+    Subscription::parse(caller, params, native.now_ms())
 }
 
 async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, RpcError> {

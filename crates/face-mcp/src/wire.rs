@@ -48,9 +48,9 @@ pub(crate) enum ErrorCode {
     /// Only up to 2025-11-25; later [`ErrorCode::InvalidParams`].
     ResourceNotFound = -32_002,
     /// Of MCP Events, like the next two.
-    NotFound = -32_011,
-    Forbidden = -32_012,
-    ResourceExhausted = -32_013,
+    NotFound = -32_023,
+    Forbidden = -32_024,
+    ResourceExhausted = -32_025,
     HeaderMismatch = -32_020,
     UnsupportedVersion = -32_022,
 }

@@ -180,14 +180,14 @@ async fn unknown_cursors_names_and_arguments_have_the_codes_of_the_extension() {
         (json!({ "name": "run.finished", "cursor": "x" }), -32602),
         (json!({ "name": "run.finished", "arguments": { "run": "../x" } }), -32602),
         (json!({ "name": "run.finished", "arguments": { "channel": "x" } }), -32602),
-        (json!({ "name": "nothing" }), -32011),
+        (json!({ "name": "nothing" }), -32023),
     ] {
         let (found, data) = code(&context, Caller::operator(), params.clone()).await;
         assert_eq!(found, expected, "{params}");
-        assert_eq!(data["kind"] == "event", expected == -32011, "{params}: {data}");
+        assert_eq!(data["kind"] == "event", expected == -32023, "{params}: {data}");
     }
     let writer = context.caller("w", &[Scope::Ingest], Narrowing::default());
-    assert_eq!(code(&context, writer.clone(), json!({ "name": "run.finished" })).await.0, -32012);
+    assert_eq!(code(&context, writer.clone(), json!({ "name": "run.finished" })).await.0, -32024);
     let list = rpc(&context, writer, "events/list", json!({})).await;
     assert_eq!(list["result"]["events"], json!([]));
 }
@@ -276,17 +276,80 @@ async fn a_stream_ends_with_its_token() {
     let mut messages = Messages::open(&context, caller, json!({ "name": "run.finished" })).await;
     messages.notified("active").await;
     context.revoke_tokens();
-    assert_eq!(messages.notified("terminated").await["error"]["code"], -32012);
+    assert_eq!(messages.notified("terminated").await["error"]["code"], -32024);
     let last = messages.next().await.unwrap();
     assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!("a-1"), &json!("complete")));
+    assert_eq!(last["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "a-1");
     assert!(messages.next().await.is_none());
+}
+
+#[tokio::test]
+async fn events_that_wait_are_not_sent_after_the_token_was_revoked() {
+    let context = TestContext::new().await;
+    ended(&context, "a", FINISHED).await;
+    ended(&context, "b", FINISHED).await;
+    let caller = context.caller("reader", &[Scope::Read], Narrowing::default());
+    let params = json!({ "name": "run.finished", "cursor": "0" });
+    let mut messages = Messages::open(&context, caller, params).await;
+    messages.notified("active").await;
+    messages.notified("event").await;
+    context.revoke_tokens();
+    messages.notified("terminated").await;
+}
+
+async fn all_are_older_than_now(context: &TestContext) {
+    let recent = json!({ "name": "run.finished", "cursor": "0", "maxAgeMs": 0 });
+    while poll(context, recent.clone()).await["events"] != json!([]) {}
+}
+
+#[tokio::test]
+async fn an_age_limits_only_the_replay_of_a_stream() {
+    let context = TestContext::new().await;
+    ended(&context, "old", FINISHED).await;
+    for (cursor, replayed) in [(json!(null), None), (json!("0"), Some(true))] {
+        let params = json!({ "name": "run.finished", "cursor": cursor, "maxAgeMs": 0 });
+        all_are_older_than_now(&context).await;
+        let mut live = Messages::open(&context, Caller::operator(), params).await;
+        assert_eq!(live.notified("active").await["truncated"], false);
+        if let Some(truncated) = replayed {
+            let active = live.notified("active").await;
+            assert_eq!(active["truncated"], truncated);
+            assert_ne!(active["cursor"], "0");
+        }
+        for title in ["a", "b"] {
+            let run = ended(&context, title, FINISHED).await;
+            all_are_older_than_now(&context).await;
+            assert_eq!(live.notified("event").await["data"]["run"], json!(run));
+        }
+    }
+}
+
+#[tokio::test]
+async fn large_events_do_not_hold_up_a_poll() {
+    let context = TestContext::new().await;
+    let mut expected = Vec::new();
+    for _ in 0..40 {
+        let fault = json!({ "code": "model_error", "message": "m".repeat(900_000), "retriable": false });
+        expected.push(ended(&context, "large", ("run.failed", fault)).await);
+    }
+    let (mut found, mut cursor, mut polls) = (Vec::new(), json!("0"), 0);
+    loop {
+        let part = poll(&context, json!({ "name": "run.finished", "cursor": cursor })).await;
+        found.extend(runs(&part).into_iter().map(str::to_owned));
+        (cursor, polls) = (part["cursor"].clone(), polls + 1);
+        if part["hasMore"] == false {
+            break;
+        }
+    }
+    assert_eq!(found, expected);
+    assert!(polls > 1, "{polls}");
 }
 
 #[tokio::test]
 async fn a_stream_that_cannot_open_is_an_error() {
     let context = TestContext::new().await;
     for (params, expected) in [
-        (json!({ "name": "nothing" }), -32011),
+        (json!({ "name": "nothing" }), -32023),
         (json!({ "name": "run.finished", "cursor": "999" }), -32602),
         (json!({ "name": "run.finished", "arguments": { "task": "x" } }), -32602),
     ] {
@@ -299,6 +362,6 @@ async fn a_stream_that_cannot_open_is_an_error() {
         open.push(Messages::open(&context, Caller::operator(), params).await);
     }
     let refused = rpc(&context, Caller::operator(), "events/stream", json!({ "name": "run.finished" })).await;
-    assert_eq!(refused["error"]["code"], -32013, "{refused}");
+    assert_eq!(refused["error"]["code"], -32025, "{refused}");
     assert!(refused["error"]["data"]["limit"].is_string(), "{refused}");
 }
