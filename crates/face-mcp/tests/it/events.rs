@@ -297,6 +297,27 @@ async fn events_that_wait_are_not_sent_after_the_token_was_revoked() {
     messages.notified("terminated").await;
 }
 
+#[tokio::test]
+async fn a_cursor_before_pruned_events_continues_after_them() {
+    let context = TestContext::new().await;
+    let run = ended(&context, "a", FINISHED).await;
+    let target = format!("/v1/runs/{run}/prune");
+    context.native("POST", &target, &Value::Null).await;
+    for cursor in ["0", "1"] {
+        let params = json!({ "name": "run.finished", "cursor": cursor });
+        let found = poll(&context, params.clone()).await;
+        assert_eq!((runs(&found), &found["truncated"]), (vec![&*run], &json!(true)), "{cursor}");
+        let mut live = Messages::open(&context, Caller::operator(), params).await;
+        let active = live.notified("active").await;
+        assert_eq!(active["truncated"], true, "{cursor}");
+        assert_eq!(live.notified("event").await["data"]["run"], run);
+        // It is a cursor after the pruned events.
+        let params = json!({ "name": "run.finished", "cursor": active["cursor"] });
+        let found = poll(&context, params).await;
+        assert_eq!((runs(&found), &found["truncated"]), (vec![&*run], &json!(false)), "{cursor}");
+    }
+}
+
 async fn all_are_older_than_now(context: &TestContext) {
     let recent = json!({ "name": "run.finished", "cursor": "0", "maxAgeMs": 0 });
     while poll(context, recent.clone()).await["events"] != json!([]) {}
