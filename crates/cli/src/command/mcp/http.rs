@@ -4,6 +4,7 @@
 //! Copies of the messages go to the recorder. It must not know what they mean, except for the id of a request that fails,
 //! the session and the protocol version, which HTTP repeats in headers.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use futures_util::future::{AbortHandle, Abortable};
@@ -43,7 +44,13 @@ pub(super) struct HttpServer<'q> {
     queue: &'q McpQueue,
     /// What every request carries: the token, then the session and the version once they are known.
     headers: Mutex<HeaderMap>,
-    out: tokio::sync::Mutex<tokio::io::Stdout>,
+    out: tokio::sync::Mutex<Output>,
+}
+
+/// Standard output, and what of the messages to it is not written yet.
+struct Output {
+    stdout: tokio::io::Stdout,
+    left: VecDeque<u8>,
 }
 
 /// A message of the client, and what it is for.
@@ -91,7 +98,8 @@ impl<'q> HttpServer<'q> {
             let value = recount_client::bearer(token).map_err(|why| Failure::Usage(why.to_string()))?;
             headers.insert(AUTHORIZATION, value);
         }
-        let out = tokio::sync::Mutex::new(tokio::io::stdout());
+        let out = Output { stdout: tokio::io::stdout(), left: VecDeque::new() };
+        let out = tokio::sync::Mutex::new(out);
         Ok(HttpServer { http, url, queue, headers: Mutex::new(headers), out })
     }
 
@@ -137,7 +145,12 @@ impl<'q> HttpServer<'q> {
                                 return (None, Ok(PostOutcome::Nothing));
                             }
                             let id = posted.id.clone().filter(|_| posted.is_subscription);
-                            (id, Abortable::new(self.post(posted), registration).await)
+                            let outcome = Abortable::new(self.post(posted), registration).await;
+                            if outcome.is_err() {
+                                // It may have ended within a line.
+                                self.write_out(&mut *self.out.lock().await).await;
+                            }
+                            (id, outcome)
                         });
                     }
                     None => {
@@ -184,7 +197,7 @@ impl<'q> HttpServer<'q> {
         let most = limits::MCP_SUBSCRIPTIONS_MAX;
         let message = format!("recount: {most} subscriptions are open; cancel one first");
         let data = json!({"limit": "open subscriptions", "max": most});
-        let error = json!({"code": -32013, "message": message, "data": data});
+        let error = json!({"code": -32025, "message": message, "data": data});
         self.deliver(json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().as_bytes()).await;
     }
 
@@ -302,12 +315,19 @@ impl<'q> HttpServer<'q> {
         // Within JSON a line can only be broken between values.
         line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
         line.push(b'\n');
-        self.queue.push_whole(McpSide::Server, &line);
         let mut out = self.out.lock().await;
+        self.queue.push_whole(McpSide::Server, &line);
+        out.left.extend(line);
+        self.write_out(&mut out).await;
+    }
+
+    /// Writes what is left, also of a delivery that was cancelled. Dropping the future loses nothing.
+    async fn write_out(&self, out: &mut Output) {
         // If the output is closed, the client has exited, and its input ends, too.
-        if out.write_all(&line).await.is_ok() {
-            out.flush().await.ok();
+        if out.stdout.write_all_buf(&mut out.left).await.is_err() {
+            out.left.clear();
         }
+        out.stdout.flush().await.ok();
     }
 
     /// Ends the session, where there is one.
