@@ -1,5 +1,7 @@
 //! MCP Events: event types, polls, cursors, and what a limited client gets.
 
+use std::sync::atomic::Ordering;
+
 use futures_util::StreamExt as _;
 use recount_engine::{Caller, Narrowing, Scope};
 use recount_transport::sse::Decoder;
@@ -316,6 +318,33 @@ async fn a_cursor_before_pruned_events_continues_after_them() {
         let found = poll(&context, params).await;
         assert_eq!((runs(&found), &found["truncated"]), (vec![&*run], &json!(false)), "{cursor}");
     }
+}
+
+#[tokio::test]
+async fn a_stream_continues_after_a_fault() {
+    let context = TestContext::new().await;
+    let run = ended(&context, "a", FINISHED).await;
+    let params = json!({ "name": "run.finished", "cursor": "0" });
+    context.faults.store(1, Ordering::SeqCst);
+    let mut messages = Messages::open(&context, Caller::operator(), params).await;
+    messages.notified("active").await;
+    assert_eq!(messages.notified("error").await["error"]["data"]["code"], "store_busy");
+    assert_eq!(messages.notified("event").await["data"]["run"], run);
+    let run = ended(&context, "b", FINISHED).await;
+    assert_eq!(messages.notified("event").await["data"]["run"], run);
+
+    // A fault that stays ends the stream with its result, so that the client comes again.
+    context.faults.store(usize::MAX, Ordering::SeqCst);
+    let params = json!({ "name": "run.finished", "cursor": "0" });
+    let mut messages = Messages::open(&context, Caller::operator(), params).await;
+    messages.notified("active").await;
+    let last = loop {
+        let message = messages.next().await.unwrap();
+        if message["method"] != "notifications/events/error" {
+            break message;
+        }
+    };
+    assert_eq!(last["result"]["resultType"], "complete", "{last}");
 }
 
 async fn all_are_older_than_now(context: &TestContext) {

@@ -1,15 +1,17 @@
 //! An engine with the native face and this one, clients with scopes, and requests to both.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
+use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use recount_engine::{ArtifactInput, BatchId, Caller, Engine, Narrowing, PatchTarget, RequestContext, Scope};
-use recount_event::ForeignId;
+use recount_event::{Code, ForeignId};
 use recount_face_aep::{FaceState, SseFraming};
 use recount_log::MemoryStore;
 use recount_world::World;
@@ -20,6 +22,8 @@ use tower::ServiceExt as _;
 pub(crate) struct TestContext {
     engine: Engine,
     faces: Router,
+    /// So many reads of a run by this face will fail, as while the store is busy.
+    pub(crate) faults: Arc<AtomicUsize>,
     /// Keeps tokens valid.
     revoke: watch::Sender<bool>,
 }
@@ -50,9 +54,17 @@ impl TestContext {
         let (world, redactor) = (engine.world().clone(), engine.write().redactor().clone());
         let native = recount_face_aep::router(FaceState::new(STREAMS_MAX));
         let in_process = recount_face_aep::identified(native.clone(), world.clone(), redactor.clone());
+        let faults = Arc::new(AtomicUsize::new(0));
+        let left = faults.clone();
+        let in_process = in_process.layer(from_fn(move |request: Request<Body>, next: Next| {
+            let is_of_run = request.uri().path().starts_with("/v1/runs/");
+            let less = |left: usize| left.checked_sub(1).filter(|_| is_of_run);
+            let fails = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+            async move { if fails { store_busy() } else { next.run(request).await } }
+        }));
         let faces = native.merge(recount_face_mcp::router(in_process));
         let faces = recount_face_aep::identified(faces, world, redactor);
-        TestContext { engine, faces, revoke: watch::channel(false).0 }
+        TestContext { engine, faces, faults, revoke: watch::channel(false).0 }
     }
 
     /// A client with a token of this name.
@@ -204,6 +216,15 @@ impl TestContext {
         let batch = json!({ "producer": { "id": "p", "epoch": 1, "seq": seq }, "events": events });
         self.native("POST", &format!("/v1/runs/{run}/events"), &batch).await;
     }
+}
+
+fn store_busy() -> Response {
+    let row = Code::StoreBusy.row();
+    let problem = json!({
+        "type": "about:blank", "title": row.name, "status": row.status, "code": row.name,
+        "detail": "the store is busy", "retryable": row.retryable, "request_id": "r",
+    });
+    Response::builder().status(row.status).body(Body::from(problem.to_string())).unwrap()
 }
 
 /// Streams that may be open at a time.
