@@ -96,6 +96,9 @@ pub(crate) const MCP_HTTP_LINES_MAX: usize = 16;
 /// Requests to an MCP server at one time; further ones wait.
 pub(crate) const MCP_HTTP_REQUESTS_MAX: usize = 64;
 
+/// Subscriptions to events of an MCP server (`events/stream`) that are open at a time; further ones are refused.
+pub(crate) const MCP_SUBSCRIPTIONS_MAX: usize = 16;
+
 /// How long open requests to an MCP server may take after the client has ended its input.
 pub(crate) const MCP_HTTP_LAST_WAIT: Duration = Duration::from_secs(30);
 

@@ -1,4 +1,4 @@
-//! The face for agents that read the log, MCP: tools and resources over `POST /mcp`.
+//! The face for agents that read the log, MCP: tools, resources and events over `POST /mcp`.
 //!
 //! Each tool is a few requests to the native face, sent in process as the client of the request: this face has no rules,
 //! no lists and no diffs of its own. [`accept`](mod@accept) reads messages of both eras of the protocol and
@@ -8,10 +8,13 @@
 
 mod accept;
 mod args;
+mod event_types;
 mod events;
 pub mod limits;
 mod native;
+mod poll;
 mod project;
+mod push;
 mod resources;
 mod serve;
 mod tools;

@@ -63,6 +63,27 @@ pub const RESOURCES_PAGE: u64 = 50;
 /// Bytes of one response of the native face; a larger one is refused.
 pub const NATIVE_BYTES_MAX: usize = 32 << 20;
 
+/// Events of a poll by default.
+pub const OCCURRENCES_DEFAULT: u64 = 50;
+
+/// Events of a poll; a larger `maxEvents` counts as this.
+pub const OCCURRENCES_MAX: u64 = 100;
+
+/// Events of one read of a poll. So few that the largest events fit into [`NATIVE_BYTES_MAX`].
+pub const OCCURRENCES_READ: u64 = 16;
+
+/// Bytes of stored events that a poll reads before it returns what it has; the others follow after the cursor.
+pub const OCCURRENCES_BYTES_MAX: usize = 8 << 20;
+
+/// Faults of a stream without an event between them; at one more it ends, and the client continues from its cursor.
+pub const STREAM_FAULTS_MAX: u32 = 8;
+
+/// How long a stream waits after a fault before it reads again.
+pub const STREAM_FAULT_WAIT: Duration = Duration::from_secs(1);
+
+/// When a client that polls for events is to come again.
+pub const NEXT_POLL: Duration = Duration::from_secs(5);
+
 /// Characters of an input that an error repeats; the rest is left out.
 pub const SHOWN_CHARS_MAX: usize = 80;
 

@@ -5,12 +5,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::OriginalUri;
 use bytes::Bytes;
-use http::{Extensions, Method, Request, header};
+use http::{Extensions, HeaderName, Method, Request, header};
 use http_body_util::{BodyExt as _, Limited};
 use recount_api::problem::Problem;
 use recount_engine::{Caller, RequestContext};
 use recount_event::Code;
-use recount_transport::RequestId;
+use recount_transport::{RequestId, sse};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::ServiceExt as _;
@@ -51,7 +51,15 @@ impl From<String> for Failure {
     }
 }
 
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        let Problem { code, detail, retryable, status, .. } = problem;
+        Failure { code, detail, retryable, status }
+    }
+}
+
 /// The native face for one MCP request.
+#[derive(Clone)]
 pub(crate) struct Native {
     face: Router,
     /// Of the MCP request; the native face finds its client here.
@@ -73,10 +81,24 @@ impl Native {
         self.extensions.get::<RequestContext>().map(|context| &context.caller)
     }
 
+    /// The time of the server's clock.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let context = self.extensions.get::<RequestContext>();
+        context.map_or(0, |context| context.engine.world().clock.now_ms())
+    }
+
     /// Masks secrets, because many errors repeat input.
     pub(crate) fn masked(&self, text: &str) -> String {
         let context = self.extensions.get::<RequestContext>();
         context.map_or_else(String::new, |context| context.engine.write().redactor().quotes(text))
+    }
+
+    /// The cursor to continue from, and whether events between it and the given one were pruned.
+    pub(crate) async fn retained(&self, cursor: u64) -> Result<(u64, bool), Failure> {
+        let Some(context) = self.extensions.get::<RequestContext>() else { return Ok((cursor, false)) };
+        let pruned = context.engine.read().pruned_after(cursor).await;
+        let pruned = pruned.map_err(|why| Failure::new(why.code(), self.masked(&why.to_string())))?;
+        Ok((pruned.unwrap_or(cursor), pruned.is_some()))
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(
@@ -84,7 +106,7 @@ impl Native {
         path: &[&str],
         query: Query<'_>,
     ) -> Result<T, Failure> {
-        decoded(&self.send(Method::GET, path, query, None, None).await?)
+        decoded(&self.send((Method::GET, path, query), None, None).await?)
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(
@@ -93,26 +115,40 @@ impl Native {
         body: &impl Serialize,
     ) -> Result<T, Failure> {
         let body = serde_json::to_vec(body).map_err(|why| internal(&why))?;
-        decoded(&self.send(Method::POST, path, &[], None, Some(body)).await?)
+        decoded(&self.send((Method::POST, path, &[]), None, Some(body)).await?)
+    }
+
+    /// A stream of events.
+    pub(crate) async fn stream(&self, path: &[&str], query: Query<'_>) -> Result<Body, Failure> {
+        let accept = (header::ACCEPT, sse::MEDIA_TYPE.to_owned());
+        self.open((Method::GET, path, query), Some(accept), None).await
     }
 
     /// A part of an artifact's bytes.
     pub(crate) async fn bytes(&self, artifact: &str, from: u64, count: u64) -> Result<Bytes, Failure> {
-        let range = format!("bytes={from}-{}", from + count.max(1) - 1);
-        self.send(Method::GET, &["artifacts", artifact, "raw"], &[], Some(range), None).await
+        let range = (header::RANGE, format!("bytes={from}-{}", from + count.max(1) - 1));
+        self.send((Method::GET, &["artifacts", artifact, "raw"], &[]), Some(range), None).await
     }
 
     async fn send(
         &self,
-        method: Method,
-        path: &[&str],
-        query: Query<'_>,
-        range: Option<String>,
+        line: (Method, &[&str], Query<'_>),
+        header: Option<(HeaderName, String)>,
         body: Option<Vec<u8>>,
     ) -> Result<Bytes, Failure> {
+        collected(self.open(line, header, body).await?).await
+    }
+
+    /// The body of a response, if it is not a problem.
+    async fn open(
+        &self,
+        (method, path, query): (Method, &[&str], Query<'_>),
+        header: Option<(HeaderName, String)>,
+        body: Option<Vec<u8>>,
+    ) -> Result<Body, Failure> {
         let mut request = Request::builder().method(method).uri(target(path, query));
-        if let Some(range) = range {
-            request = request.header(header::RANGE, range);
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
         }
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
@@ -125,15 +161,17 @@ impl Native {
         request.extensions_mut().extend(self.extensions.clone());
         let response = self.face.clone().oneshot(request).await.unwrap_or_else(|never| match never {});
         let status = response.status();
-        let body = Limited::new(response.into_body(), limits::NATIVE_BYTES_MAX).collect().await;
-        let body = body.map_err(|why| internal(&why))?.to_bytes();
         if status.is_success() {
-            return Ok(body);
+            return Ok(response.into_body());
         }
-        let problem: Problem = decoded(&body)?;
-        let Problem { code, detail, retryable, status, .. } = problem;
-        Err(Failure { code, detail, retryable, status })
+        let problem: Problem = decoded(&collected(response.into_body()).await?)?;
+        Err(problem.into())
     }
+}
+
+async fn collected(body: Body) -> Result<Bytes, Failure> {
+    let body = Limited::new(body, limits::NATIVE_BYTES_MAX).collect().await;
+    Ok(body.map_err(|why| internal(&why))?.to_bytes())
 }
 
 fn internal(why: &dyn std::fmt::Display) -> Failure {

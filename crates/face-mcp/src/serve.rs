@@ -1,6 +1,7 @@
-//! The route of MCP: reads one message, calls a tool or lists something, and responds with one message of JSON.
+//! The route of MCP: reads one message, calls a tool or lists something, and responds with one message of JSON,
+//! or with notifications to a subscription of events.
 //!
-//! There are no sessions and no streams, so `GET` and `DELETE` are not allowed. Start with [`router`].
+//! There are no sessions, and no streams of the server's own, so `GET` and `DELETE` are not allowed. Start with [`router`].
 
 use axum::Router;
 use axum::body::Body;
@@ -12,12 +13,15 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use recount_transport::media;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::accept::{self, shortened};
+use crate::event_types::{self, EXTENSION, Subscription};
 use crate::limits;
 use crate::native::{Failure, Native};
+use crate::poll;
 use crate::project::{self, NOTICE};
+use crate::push;
 use crate::resources;
 use crate::tools::{TOOLS, Tool};
 use crate::wire::{
@@ -30,7 +34,10 @@ pub const PATH: &str = "/mcp";
 /// For the model, besides the descriptions of the tools.
 const INSTRUCTIONS: &str = "Recount is a log of what AI agents did: runs, made of events. Start with search_runs, then \
                             get_run, diff_run or read_events. To notice changes, call search_runs with `since`, or \
-                            list_prompts, from time to time; nothing is pushed.";
+                            list_prompts, from time to time.";
+
+/// How events are delivered.
+const DELIVERY: &[&str] = &["poll", "push"];
 
 /// The route of the face. `native` is the whole native face, with its paths and with problems as its errors. Must be served
 /// after a layer that adds a `RequestContext`.
@@ -58,7 +65,7 @@ async fn receive(State(native): State<Router>, request: Request) -> Response {
         },
     };
     match outcome {
-        Ok(response) => reply(StatusCode::OK, &response),
+        Ok(response) => response,
         Err(error) => {
             let error = RpcError { message: native.masked(&error.message), ..error };
             let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
@@ -68,7 +75,7 @@ async fn receive(State(native): State<Router>, request: Request) -> Response {
 }
 
 /// The response to a request.
-async fn respond(native: &Native, request: RpcRequest) -> Result<Value, RpcError> {
+async fn respond(native: &Native, request: RpcRequest) -> Result<Response, RpcError> {
     let RpcRequest { id, method, mut params, era } = request;
     let is_stateless = era == ProtocolEra::Stateless;
     let (result, may_be_cached) = match &*method {
@@ -91,6 +98,14 @@ async fn respond(native: &Native, request: RpcRequest) -> Result<Value, RpcError
         "resources/list" => (resources::list(native, &params).await?, true),
         "resources/templates/list" => (resources::templates(), true),
         "resources/read" => (resources::read(native, &params, era).await?, true),
+        "events/list" if is_stateless => (list_events(native, &params)?, true),
+        "events/poll" if is_stateless => {
+            (poll::poll(native, &subscription(native, &mut params)?).await?, false)
+        }
+        "events/stream" if is_stateless => {
+            let subscription = subscription(native, &mut params)?;
+            return push::open(native, id, subscription).await;
+        }
         _ => {
             // A client of the stateless era learns from the status that the method does not exist.
             let status = if is_stateless { 404 } else { 200 };
@@ -98,7 +113,7 @@ async fn respond(native: &Native, request: RpcRequest) -> Result<Value, RpcError
             return Err(RpcError::new(ErrorCode::MethodNotFound, status, message));
         }
     };
-    Ok(project::response(&id, era, result, may_be_cached))
+    Ok(reply(StatusCode::OK, &project::response(&id, era, result, may_be_cached)))
 }
 
 /// Agrees on the version of the client, or offers the newest one with a handshake.
@@ -113,6 +128,9 @@ fn initialize(requested: Option<&Value>) -> Value {
 
 fn discover() -> Value {
     let mut result = offer();
+    result["capabilities"]["extensions"] = json!({ EXTENSION: { "listChanged": false } });
+    // Some clients look only here.
+    result["capabilities"]["events"] = json!({});
     result["supportedVersions"] = [STATELESS].iter().chain(WITH_INITIALIZE).copied().collect();
     result
 }
@@ -127,6 +145,21 @@ fn offer() -> Value {
 fn list_tools(native: &Native) -> Value {
     let offered = TOOLS.iter().filter(|tool| native.caller().is_some_and(|caller| tool.is_offered(caller)));
     json!({ "tools": offered.map(Tool::describe).collect::<Vec<_>>() })
+}
+
+/// All event types are one page.
+fn list_events(native: &Native, params: &Map<String, Value>) -> Result<Value, RpcError> {
+    if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
+        return Err(RpcError::new(ErrorCode::InvalidParams, 200, "cursor is not from this list"));
+    }
+    Ok(native.caller().map_or_else(|| json!({ "events": [] }), |caller| event_types::list(caller, DELIVERY)))
+}
+
+fn subscription(native: &Native, params: &mut Map<String, Value>) -> Result<Subscription, RpcError> {
+    let Some(caller) = native.caller() else {
+        return Err(RpcError::new(ErrorCode::Forbidden, 200, "events require a token"));
+    };
+    Subscription::parse(caller, params, native.now_ms())
 }
 
 async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, RpcError> {

@@ -11,6 +11,7 @@ pub(crate) const STATELESS: &str = "2026-07-28";
 /// Keys of `_meta`.
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(crate) const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 pub(crate) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Which of the two forms of the protocol a request uses.
@@ -46,6 +47,10 @@ pub(crate) enum ErrorCode {
     Internal = -32_603,
     /// Only up to 2025-11-25; later [`ErrorCode::InvalidParams`].
     ResourceNotFound = -32_002,
+    /// Of MCP Events, like the next two.
+    NotFound = -32_023,
+    Forbidden = -32_024,
+    ResourceExhausted = -32_025,
     HeaderMismatch = -32_020,
     UnsupportedVersion = -32_022,
 }

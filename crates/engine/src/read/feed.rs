@@ -171,8 +171,24 @@ impl ReadHandle {
     /// without a notice; a marker names pruned events between others.
     pub(crate) async fn not_below_retention(&self, after: Option<u64>) -> Result<(), Error> {
         let Some(after) = after.filter(|after| *after > 0) else { return Ok(()) };
+        match self.pruned_after(after).await? {
+            Some(last_pruned) => Err(Error::rejected(
+                Code::CursorPruned,
+                format!(
+                    "the cursor is position {after}, but earlier events were pruned and the first position \
+                     is {}",
+                    last_pruned + 1
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The cursor before the first stored event, if events after the given one were pruned and no earlier event is stored.
+    #[boxed]
+    pub async fn pruned_after(&self, after: u64) -> Result<Option<u64>, Error> {
         if after >= pruned_up_to(self.ground().store()).await? {
-            return Ok(());
+            return Ok(None);
         }
         let first = match self.ground().store().read_feed(1, ReadBound { count: 1, bytes: 1 }).await {
             Ok(found) => found.first().map(|found| found.record.position),
@@ -182,15 +198,6 @@ impl ReadHandle {
                 Some(*positions.start())
             }
         };
-        match first {
-            Some(first) if first > after + 1 => Err(Error::rejected(
-                Code::CursorPruned,
-                format!(
-                    "the cursor is position {after}, but earlier events were pruned and the first position \
-                     is {first}"
-                ),
-            )),
-            _ => Ok(()),
-        }
+        Ok(first.filter(|first| *first > after + 1).map(|first| first - 1))
     }
 }

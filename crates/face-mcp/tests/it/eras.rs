@@ -1,31 +1,9 @@
 //! Clients with a handshake and without, and what HTTP adds to their messages.
 
 use recount_engine::Caller;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::test_context::{Reply, TestContext};
-
-const STATELESS: &str = "2026-07-28";
-
-/// A request of the era without a handshake.
-async fn stateless(context: &TestContext, method: &str, mut params: Value) -> Reply {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": STATELESS,
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
-    let mut headers = vec![
-        ("content-type", "application/json"),
-        ("mcp-protocol-version", STATELESS),
-        ("mcp-method", method),
-    ];
-    if !name.is_empty() {
-        headers.push(("mcp-name", &name));
-    }
-    let message = json!({ "jsonrpc": "2.0", "id": "a-1", "method": method, "params": params });
-    let body = message.to_string().into_bytes();
-    context.send(Some(Caller::operator()), ("POST", "/mcp"), &headers, body).await
-}
+use crate::test_context::{STATELESS, TestContext, stateless};
 
 #[tokio::test]
 async fn a_handshake_agrees_on_a_version() {
@@ -65,7 +43,15 @@ async fn a_client_without_a_handshake_discovers_the_server() {
         ("resultType", json!("complete")),
         ("ttlMs", json!(0)),
         ("cacheScope", json!("private")),
-        ("capabilities", json!({ "tools": {}, "resources": {} })),
+        (
+            "capabilities",
+            json!({
+                "tools": {},
+                "resources": {},
+                "extensions": { "io.modelcontextprotocol/events": { "listChanged": false } },
+                "events": {},
+            }),
+        ),
     ] {
         assert_eq!(result[key], value, "{key}");
     }
@@ -90,7 +76,7 @@ async fn a_client_without_a_handshake_discovers_the_server() {
 async fn methods_that_do_not_exist_are_refused_as_each_era_expects() {
     let context = TestContext::new().await;
     for method in
-        ["initialize", "ping", "prompts/list", "events/list", "subscriptions/listen", "", "Tools/List"]
+        ["initialize", "ping", "prompts/list", "events/subscribe", "subscriptions/listen", "", "Tools/List"]
     {
         let reply = stateless(&context, method, json!({})).await;
         assert_eq!(
@@ -99,9 +85,15 @@ async fn methods_that_do_not_exist_are_refused_as_each_era_expects() {
             "{method}"
         );
     }
-    for method in
-        ["server/discover", "prompts/list", "logging/setLevel", "resources/subscribe", "tools/lists"]
-    {
+    for method in [
+        "server/discover",
+        "prompts/list",
+        "events/list",
+        "events/poll",
+        "logging/setLevel",
+        "resources/subscribe",
+        "tools/lists",
+    ] {
         let reply = context.message(&json!({ "jsonrpc": "2.0", "id": 4, "method": method })).await;
         assert_eq!(
             (reply.status.as_u16(), &reply.json()["error"]["code"]),

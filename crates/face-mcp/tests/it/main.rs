@@ -4,5 +4,6 @@
 
 mod bad_input;
 mod eras;
+mod events;
 mod test_context;
 mod tools;

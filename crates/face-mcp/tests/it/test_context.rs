@@ -1,14 +1,17 @@
 //! An engine with the native face and this one, clients with scopes, and requests to both.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use recount_engine::{ArtifactInput, BatchId, Caller, Engine, Narrowing, PatchTarget, RequestContext, Scope};
-use recount_event::ForeignId;
+use recount_event::{Code, ForeignId};
 use recount_face_aep::{FaceState, SseFraming};
 use recount_log::MemoryStore;
 use recount_world::World;
@@ -19,6 +22,8 @@ use tower::ServiceExt as _;
 pub(crate) struct TestContext {
     engine: Engine,
     faces: Router,
+    /// So many reads of a run by this face will fail, as while the store is busy.
+    pub(crate) faults: Arc<AtomicUsize>,
     /// Keeps tokens valid.
     revoke: watch::Sender<bool>,
 }
@@ -30,6 +35,12 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    async fn of(response: Response) -> Reply {
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.into_body().collect().await.unwrap().to_bytes().to_vec();
+        Reply { status, headers, body }
+    }
+
     pub(crate) fn json(&self) -> Value {
         let shown = || String::from_utf8_lossy(&self.body).into_owned();
         serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", shown()))
@@ -41,11 +52,19 @@ impl TestContext {
         let store = Arc::new(MemoryStore::new());
         let engine = Engine::open(store, World::real(), Arc::new(SseFraming)).await.unwrap();
         let (world, redactor) = (engine.world().clone(), engine.write().redactor().clone());
-        let native = recount_face_aep::router(FaceState::new(100));
+        let native = recount_face_aep::router(FaceState::new(STREAMS_MAX));
         let in_process = recount_face_aep::identified(native.clone(), world.clone(), redactor.clone());
+        let faults = Arc::new(AtomicUsize::new(0));
+        let left = faults.clone();
+        let in_process = in_process.layer(from_fn(move |request: Request<Body>, next: Next| {
+            let is_of_run = request.uri().path().starts_with("/v1/runs/");
+            let less = |left: usize| left.checked_sub(1).filter(|_| is_of_run);
+            let fails = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+            async move { if fails { store_busy() } else { next.run(request).await } }
+        }));
         let faces = native.merge(recount_face_mcp::router(in_process));
         let faces = recount_face_aep::identified(faces, world, redactor);
-        TestContext { engine, faces, revoke: watch::channel(false).0 }
+        TestContext { engine, faces, faults, revoke: watch::channel(false).0 }
     }
 
     /// A client with a token of this name.
@@ -61,6 +80,17 @@ impl TestContext {
         headers: &[(&str, &str)],
         body: Vec<u8>,
     ) -> Reply {
+        Reply::of(self.open(caller, (method, target), headers, body).await).await
+    }
+
+    /// A response whose body may go on.
+    async fn open(
+        &self,
+        caller: Option<Caller>,
+        (method, target): (&str, &str),
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Response {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -69,10 +99,31 @@ impl TestContext {
         if let Some(caller) = caller {
             request.extensions_mut().insert(RequestContext { engine: self.engine.clone(), caller });
         }
-        let response = self.faces.clone().oneshot(request).await.unwrap();
-        let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.into_body().collect().await.unwrap().to_bytes().to_vec();
-        Reply { status, headers, body }
+        self.faces.clone().oneshot(request).await.unwrap()
+    }
+
+    /// The response to a request of the era without a handshake.
+    pub(crate) async fn open_stateless(&self, caller: Caller, method: &str, mut params: Value) -> Response {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": STATELESS,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+        let mut headers = vec![
+            ("content-type", "application/json"),
+            ("mcp-protocol-version", STATELESS),
+            ("mcp-method", method),
+        ];
+        if !name.is_empty() {
+            headers.push(("mcp-name", &name));
+        }
+        let message = json!({ "jsonrpc": "2.0", "id": "a-1", "method": method, "params": params });
+        let body = message.to_string().into_bytes();
+        self.open(Some(caller), ("POST", "/mcp"), &headers, body).await
+    }
+
+    pub(crate) fn revoke_tokens(&self) {
+        self.revoke.send_replace(true);
     }
 
     /// A message of the handshake era from the operator.
@@ -165,6 +216,35 @@ impl TestContext {
         let batch = json!({ "producer": { "id": "p", "epoch": 1, "seq": seq }, "events": events });
         self.native("POST", &format!("/v1/runs/{run}/events"), &batch).await;
     }
+}
+
+fn store_busy() -> Response {
+    let row = Code::StoreBusy.row();
+    let problem = json!({
+        "type": "about:blank", "title": row.name, "status": row.status, "code": row.name,
+        "detail": "the store is busy", "retryable": row.retryable, "request_id": "r",
+    });
+    Response::builder().status(row.status).body(Body::from(problem.to_string())).unwrap()
+}
+
+/// Streams that may be open at a time.
+pub(crate) const STREAMS_MAX: usize = 8;
+
+/// The version without a handshake.
+pub(crate) const STATELESS: &str = "2026-07-28";
+
+/// A request of the era without a handshake.
+pub(crate) async fn stateless(context: &TestContext, method: &str, params: Value) -> Reply {
+    stateless_of(context, Caller::operator(), method, params).await
+}
+
+pub(crate) async fn stateless_of(
+    context: &TestContext,
+    caller: Caller,
+    method: &str,
+    params: Value,
+) -> Reply {
+    Reply::of(context.open_stateless(caller, method, params).await).await
 }
 
 /// A run with a message, streamed text and a call, up to its end.

@@ -4,8 +4,10 @@
 //! Copies of the messages go to the recorder. It must not know what they mean, except for the id of a request that fails,
 //! the session and the protocol version, which HTTP repeats in headers.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use recount_client::{ClientError, moment, request_url};
@@ -42,7 +44,13 @@ pub(super) struct HttpServer<'q> {
     queue: &'q McpQueue,
     /// What every request carries: the token, then the session and the version once they are known.
     headers: Mutex<HeaderMap>,
-    out: tokio::sync::Mutex<tokio::io::Stdout>,
+    out: tokio::sync::Mutex<Output>,
+}
+
+/// Standard output, and what of the messages to it is not written yet.
+struct Output {
+    stdout: tokio::io::Stdout,
+    left: VecDeque<u8>,
 }
 
 /// A message of the client, and what it is for.
@@ -51,6 +59,10 @@ struct Posted {
     /// The id of a request, which needs an answer.
     id: Option<Value>,
     is_initialize: bool,
+    /// Whether the response goes on until the client cancels the request.
+    is_subscription: bool,
+    /// The request that the client cancels.
+    cancelled: Option<Value>,
     /// Of a request that is complete in itself: what HTTP repeats of it.
     headers: Option<HeaderMap>,
     /// Whether it is one message at all.
@@ -86,7 +98,8 @@ impl<'q> HttpServer<'q> {
             let value = recount_client::bearer(token).map_err(|why| Failure::Usage(why.to_string()))?;
             headers.insert(AUTHORIZATION, value);
         }
-        let out = tokio::sync::Mutex::new(tokio::io::stdout());
+        let out = Output { stdout: tokio::io::stdout(), left: VecDeque::new() };
+        let out = tokio::sync::Mutex::new(out);
         Ok(HttpServer { http, url, queue, headers: Mutex::new(headers), out })
     }
 
@@ -103,6 +116,7 @@ impl<'q> HttpServer<'q> {
         let mut give_up = moment();
         let mut posts = FuturesUnordered::new();
         let mut listening = None;
+        let mut subscriptions: Vec<(Option<Value>, AbortHandle)> = Vec::new();
         while !(is_over && posts.is_empty()) {
             let listen = async {
                 match listening.as_mut() {
@@ -113,12 +127,45 @@ impl<'q> HttpServer<'q> {
             tokio::select! {
                 () = &mut reading, if is_reading => is_reading = false,
                 line = lines.recv(), if !is_over && posts.len() < limits::MCP_HTTP_REQUESTS_MAX => match line {
-                    Some(line) => posts.push(self.post(Posted::of(line))),
-                    None => (is_over, give_up) = (true, moment() + limits::MCP_HTTP_LAST_WAIT),
+                    Some(line) => {
+                        let posted = Posted::of(line);
+                        if posted.cancelled.is_some() {
+                            end_subscriptions(&mut subscriptions, |id| *id == posted.cancelled);
+                        }
+                        let (end, registration) = AbortHandle::new_pair();
+                        let fits = subscriptions.len() < limits::MCP_SUBSCRIPTIONS_MAX;
+                        let refused = posted.is_subscription && !fits;
+                        if posted.is_subscription && fits {
+                            subscriptions.push((posted.id.clone(), end));
+                        }
+                        // Awaited with the others: one of them may hold the output.
+                        posts.push(async move {
+                            if refused {
+                                self.refuse_subscription(posted.id.as_ref()).await;
+                                return (None, Ok(PostOutcome::Nothing));
+                            }
+                            let id = posted.id.clone().filter(|_| posted.is_subscription);
+                            let outcome = Abortable::new(self.post(posted), registration).await;
+                            if outcome.is_err() {
+                                // It may have ended within a line.
+                                self.write_out(&mut *self.out.lock().await).await;
+                            }
+                            (id, outcome)
+                        });
+                    }
+                    None => {
+                        (is_over, give_up) = (true, moment() + limits::MCP_HTTP_LAST_WAIT);
+                        end_subscriptions(&mut subscriptions, |_| true);
+                    }
                 },
-                Some(next) = posts.next() => if next == PostOutcome::Listen && listening.is_none() {
-                    listening = Some(self.listen().boxed_local());
-                },
+                Some((ended, next)) = posts.next() => {
+                    if ended.is_some() {
+                        end_subscriptions(&mut subscriptions, |id| *id == ended);
+                    }
+                    if next == Ok(PostOutcome::Listen) && listening.is_none() {
+                        listening = Some(self.listen().boxed_local());
+                    }
+                }
                 () = listen => listening = None,
                 () = sleep_until(give_up), if is_over => {
                     let requests = count(posts.len() as u64, "request");
@@ -143,6 +190,15 @@ impl<'q> HttpServer<'q> {
             }
         }
         next
+    }
+
+    /// One subscription more would keep other requests of the client waiting.
+    async fn refuse_subscription(&self, id: Option<&Value>) {
+        let most = limits::MCP_SUBSCRIPTIONS_MAX;
+        let message = format!("recount: {most} subscriptions are open; cancel one first");
+        let data = json!({"limit": "open subscriptions", "max": most});
+        let error = json!({"code": -32025, "message": message, "data": data});
+        self.deliver(json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().as_bytes()).await;
     }
 
     async fn exchange(&self, posted: &Posted, next: &mut PostOutcome) -> Result<(), String> {
@@ -259,12 +315,19 @@ impl<'q> HttpServer<'q> {
         // Within JSON a line can only be broken between values.
         line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
         line.push(b'\n');
-        self.queue.push_whole(McpSide::Server, &line);
         let mut out = self.out.lock().await;
+        self.queue.push_whole(McpSide::Server, &line);
+        out.left.extend(line);
+        self.write_out(&mut out).await;
+    }
+
+    /// Writes what is left, also of a delivery that was cancelled. Dropping the future loses nothing.
+    async fn write_out(&self, out: &mut Output) {
         // If the output is closed, the client has exited, and its input ends, too.
-        if out.write_all(&line).await.is_ok() {
-            out.flush().await.ok();
+        if out.stdout.write_all_buf(&mut out.left).await.is_err() {
+            out.left.clear();
         }
+        out.stdout.flush().await.ok();
     }
 
     /// Ends the session, where there is one.
@@ -284,8 +347,12 @@ impl Posted {
         let method = message["method"].as_str();
         let id = message.get("id").filter(|_| method.is_some()).cloned();
         let is_initialize = method == Some("initialize");
-        let is_message = message.is_object();
-        Posted { headers: stateless_headers(&message), line, id, is_initialize, is_message }
+        let is_subscription = id.is_some() && method == Some("events/stream");
+        let cancelled = (method == Some("notifications/cancelled"))
+            .then(|| message["params"].get("requestId").cloned())
+            .flatten();
+        let (headers, is_message) = (stateless_headers(&message), message.is_object());
+        Posted { line, id, is_initialize, is_subscription, cancelled, headers, is_message }
     }
 
     /// Whether a body is the error that answers a request that is complete in itself, or what is no message. Its client
@@ -295,6 +362,20 @@ impl Posted {
         let is_of = |message: Value| message["error"]["code"].is_i64() && message.get("id") == Some(id);
         (self.headers.is_some() || !self.is_message) && serde_json::from_slice(body).is_ok_and(is_of)
     }
+}
+
+/// Closes the responses of these subscriptions, so that the server ends them.
+fn end_subscriptions(
+    open: &mut Vec<(Option<Value>, AbortHandle)>,
+    is_ended: impl Fn(&Option<Value>) -> bool,
+) {
+    open.retain(|(id, end)| {
+        let is_ended = is_ended(id);
+        if is_ended {
+            end.abort();
+        }
+        !is_ended
+    });
 }
 
 /// The headers of a request that names its version in itself.

@@ -56,3 +56,30 @@ async fn a_client_reads_only_its_own_tenant_and_needs_its_scopes() {
         assert_eq!(call("answer_prompt", answer).await["error"]["code"], "scope_missing");
     }
 }
+
+#[tokio::test]
+async fn a_client_polls_for_the_events_of_its_own_tenant() {
+    let data = tempfile::tempdir().unwrap();
+    let (context, admin) = context_with_token(data.path()).await;
+    let token = |body: &'static str| make_token(&context, Some(&admin), body);
+    let all = r#"{"name":"a","tenant":"acme","scopes":["read","ingest"]}"#;
+    let (ours, theirs) = (token(all).await, token(r#"{"name":"z","tenant":"zeta","scopes":["read"]}"#).await);
+    let run = new_tenant_run(&context, &ours).await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    for (token, expected) in [(&ours, json!([run])), (&theirs, json!([]))] {
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("authorization", &*bearer),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "events/poll"),
+        ];
+        let params = json!({ "name": "run.finished", "cursor": "0", "_meta": meta });
+        let result = send(&context, &headers, "events/poll", params).await.json()["result"].clone();
+        let events = result["events"].as_array().unwrap();
+        let runs: Value = events.iter().map(|event| event["data"]["run"].clone()).collect();
+        assert_eq!(runs, expected, "{result}");
+    }
+}
