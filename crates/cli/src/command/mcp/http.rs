@@ -50,7 +50,7 @@ pub(super) struct HttpServer<'q> {
 /// Standard output, and what of the messages to it is not written yet.
 struct Output {
     stdout: tokio::io::Stdout,
-    left: VecDeque<u8>,
+    unwritten: VecDeque<u8>,
 }
 
 /// A message of the client, and what it is for.
@@ -98,7 +98,7 @@ impl<'q> HttpServer<'q> {
             let value = recount_client::bearer(token).map_err(|why| Failure::Usage(why.to_string()))?;
             headers.insert(AUTHORIZATION, value);
         }
-        let out = Output { stdout: tokio::io::stdout(), left: VecDeque::new() };
+        let out = Output { stdout: tokio::io::stdout(), unwritten: VecDeque::new() };
         let out = tokio::sync::Mutex::new(out);
         Ok(HttpServer { http, url, queue, headers: Mutex::new(headers), out })
     }
@@ -317,17 +317,20 @@ impl<'q> HttpServer<'q> {
         line.push(b'\n');
         let mut out = self.out.lock().await;
         self.queue.push_whole(McpSide::Server, &line);
-        out.left.extend(line);
+        out.unwritten.extend(line);
         self.write_out(&mut out).await;
     }
 
-    /// Writes what is left, also of a delivery that was cancelled. Dropping the future loses nothing.
+    /// Writes everything that is not written yet, including the rest of a cancelled delivery. Dropping the future loses nothing.
     async fn write_out(&self, out: &mut Output) {
+        let written = match out.stdout.write_all_buf(&mut out.unwritten).await {
+            Ok(()) => out.stdout.flush().await,
+            failed => failed,
+        };
         // If the output is closed, the client has exited, and its input ends, too.
-        if out.stdout.write_all_buf(&mut out.left).await.is_err() {
-            out.left.clear();
+        if written.is_err() {
+            out.unwritten.clear();
         }
-        out.stdout.flush().await.ok();
     }
 
     /// Ends the session, where there is one.
