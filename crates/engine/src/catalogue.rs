@@ -40,7 +40,7 @@ pub use run_config::{
     Attachment, ClientTool, FileCall, FilesFrom, Purpose, RunConfig, RunConfigChange, SpawnedBy,
 };
 pub use run_row::RunRow;
-pub use runs::{RunFilter, RunOwner};
+pub use runs::{RunFilter, RunOwner, name_begins};
 pub use sessions::SessionRow;
 pub use setups::{Overrides, Setup, SetupRow};
 pub use table::{ListPage, ListQuery, PageEnd};

@@ -35,7 +35,7 @@ pub use catalogue::{
     FilesFrom, FoundArtifact, HandoffRow, ListPage, ListQuery, OptionKind, OptionTarget, Overrides, PageEnd,
     Pin, Profile, Profiles, PromptRow, Purpose, RunConfig, RunConfigChange, RunFilter, RunOwner, RunRow,
     SessionRow, Setup, SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow,
-    check as check_catalogue, tombstones,
+    check as check_catalogue, name_begins, tombstones,
 };
 pub use engine::{Engine, EngineInstance, RequestContext};
 pub use ground::rows::SPACES as ROW_SPACES;

@@ -6,6 +6,7 @@
 use recount_api::prompt::Approval;
 use recount_api::query::LATEST;
 use recount_api::reply::{One, Page, Run};
+use recount_engine::name_begins;
 use recount_event::Code;
 use recount_event::codec::Envelope;
 use recount_event::time::format_ms;
@@ -50,9 +51,9 @@ type FeedPage = Page<Box<RawValue>>;
 async fn found(native: &Native, subscription: &Subscription, cursor: u64) -> Result<Found, Failure> {
     let (cursor, truncated) = native.retained(cursor).await?;
     let mut found = Found { cursor, truncated, ..Found::default() };
-    let (mut left, mut bytes) = (subscription.max_events, 0);
+    let (mut remaining, mut bytes) = (subscription.max_events, 0);
     loop {
-        let limit = left.min(limits::OCCURRENCES_READ);
+        let limit = remaining.min(limits::OCCURRENCES_READ);
         let query = subscription.query(&found.cursor.to_string(), Some(limit));
         let page: FeedPage = native.get(&["events"], &query).await?;
         for stored in &page.data {
@@ -68,8 +69,8 @@ async fn found(native: &Native, subscription: &Subscription, cursor: u64) -> Res
         found.has_more = page.has_more;
         // A page that is not full has read as much as one read may.
         let is_full = page.data.len() as u64 == limit;
-        left -= limit;
-        if !found.has_more || !is_full || left == 0 || bytes >= limits::OCCURRENCES_BYTES_MAX {
+        remaining -= limit;
+        if !found.has_more || !is_full || remaining == 0 || bytes >= limits::OCCURRENCES_BYTES_MAX {
             return Ok(found);
         }
     }
@@ -156,7 +157,7 @@ async fn payload(
     let mut data = ids(subscription, envelope);
     let One { data: run, .. }: One<Run> = native.get(&["runs", &envelope.run_id.to_string()], &[]).await?;
     if let Some(agent) = subscription.args.text("agent")
-        && !run.agent_name.as_deref().is_some_and(|name| begins_with(name, agent))
+        && !name_begins(run.agent_name.as_deref(), Some(agent))
     {
         return Ok(None);
     }
@@ -184,11 +185,6 @@ async fn payload(
         }
     }
     Ok(Some(data))
-}
-
-/// As the list of runs compares names.
-fn begins_with(name: &str, beginning: &str) -> bool {
-    name.to_lowercase().starts_with(&beginning.to_lowercase())
 }
 
 fn insert(data: &mut Map<String, Value>, name: &str, value: Option<String>) {

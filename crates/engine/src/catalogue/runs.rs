@@ -50,8 +50,8 @@ impl RunFilter {
     }
 
     pub fn takes(&self, row: &RunRow) -> bool {
-        begins(row.agent_name.as_deref(), self.agent.as_deref())
-            && begins(row.source.as_deref(), self.source.as_deref())
+        name_begins(row.agent_name.as_deref(), self.agent.as_deref())
+            && name_begins(row.source.as_deref(), self.source.as_deref())
             && self.takes_fields(
                 &row.status,
                 Some(&row.kind),
@@ -80,7 +80,7 @@ impl RunFilter {
 }
 
 /// Whether a name begins with the filter text, ignoring case.
-fn begins(name: Option<&str>, wanted: Option<&str>) -> bool {
+pub fn name_begins(name: Option<&str>, wanted: Option<&str>) -> bool {
     wanted
         .is_none_or(|wanted| name.is_some_and(|name| name.to_lowercase().starts_with(&wanted.to_lowercase())))
 }
