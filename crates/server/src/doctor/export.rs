@@ -34,12 +34,15 @@ fn check(
 ) -> Check {
     let sent = figures.of(signal);
     let lag = last.map_or(0, |last| last.saturating_sub(sent.exported_to));
-    let (what, items, setting) = match signal {
+    let (what, items, setting, headers) = match signal {
         Signal::Traces => {
-            (format!("{} runs with {} spans", figures.runs, sent.sent), "spans", "otel.endpoint")
+            let what = format!("{} runs with {} spans", figures.runs, sent.sent);
+            (what, "spans", "otel.endpoint", "otel.headers_env")
         }
         Signal::Logs => {
-            (format!("{} log records", sent.sent), "log records", "otel.logs_endpoint or otel.endpoint")
+            let headers = "otel.logs_headers_env or otel.headers_env";
+            let what = format!("{} log records", sent.sent);
+            (what, "log records", "otel.logs_endpoint or otel.endpoint", headers)
         }
     };
     let value = format!("exported to {endpoint}: {what} since the server started; {lag} events behind");
@@ -49,9 +52,8 @@ fn check(
         let since = recount_event::time::format_ms(failing.since_ms);
         let (signal, why) = (signal.as_str(), &failing.why);
         let value = format!("{endpoint} has taken no {signal} since {since}: {why}; {lag} events behind");
-        let advice = format!(
-            "check {setting} and the variable of otel.headers_env; the export continues where it was"
-        );
+        let advice =
+            format!("check {setting}, and the variable of {headers}; the export continues where it was");
         return Check::problem(name, value, advice);
     }
     if sent.rejected > 0 {
