@@ -328,14 +328,19 @@ fn connect_notes_what_keeps_the_agent_from_being_recorded() {
     assert_eq!(status["disabled_by"], "disableAllHooks");
 }
 
+/// A server that requires a token, and a token that may record.
+fn server_with_tokens(data: &Path) -> (Server, String) {
+    let add = ["token", "add", "agents", "--scope", "ingest", "--data"];
+    let token = CommandOutput::of(recount().args(add).arg(data)).good();
+    let mut serve = recount();
+    serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"]);
+    (Server::of(serve.arg(data)).listening(), token)
+}
+
 #[test]
 fn connect_notes_a_server_that_rejects_the_token() {
     let data = tempfile::tempdir().unwrap();
-    let add = ["token", "add", "agents", "--scope", "ingest", "--data"];
-    let token = CommandOutput::of(recount().args(add).arg(data.path())).good();
-    let mut serve = recount();
-    serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"]);
-    let server = Server::of(serve.arg(data.path())).listening();
+    let (server, token) = server_with_tokens(data.path());
     let home = Home::with("token", &token);
     home.write("other", "rct_other");
     for (file, words) in [

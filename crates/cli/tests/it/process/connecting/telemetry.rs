@@ -4,8 +4,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{Home, SETTINGS, URL, json_of, round_with};
-use crate::server::{CommandOutput, Server, recount};
+use super::{Home, SETTINGS, URL, json_of, round_with, server_with_tokens};
+use crate::server::CommandOutput;
 
 /// What `--telemetry` adds to an `env` without variables.
 fn variables() -> Value {
@@ -449,11 +449,7 @@ fn the_status_names_what_keeps_telemetry_from_being_recorded() {
 #[test]
 fn the_status_names_a_missing_token_of_telemetry() {
     let data = tempfile::tempdir().unwrap();
-    let add = ["token", "add", "agents", "--scope", "ingest", "--data"];
-    let token = CommandOutput::of(recount().args(add).arg(data.path())).good();
-    let mut serve = recount();
-    serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"]);
-    let server = Server::of(serve.arg(data.path())).listening();
+    let (server, token) = server_with_tokens(data.path());
     let home = Home::with("token", &token);
     home.connect(&["claude", "--telemetry", "--url", &server.url()]).good();
     let status = home.connect(&["claude", "--status"]).good();
