@@ -324,7 +324,7 @@ async fn without_a_server_the_program_is_one_itself() {
     assert!(is_under_way(&script));
     terminal.interrupt();
     terminal.wait_for("cancelling the run");
-    terminal.interrupt();
+    terminal.interrupt_again();
     let (text, status) = terminal.end();
     // On a busy machine the run may have been cancelled by then.
     let left = text.contains("to continue it:\n    recount run --unfinished resume\n");

@@ -106,6 +106,15 @@ impl Terminal {
         self.press("\u{3}");
     }
 
+    /// The same, where it may have ended by now.
+    pub(crate) fn interrupt_again(&mut self) {
+        let pipe = self.keys.as_mut().expect("it is open until the end");
+        match pipe.write_all("\u{3}".as_bytes()).and_then(|()| pipe.flush()) {
+            Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => panic!("it takes no keys: {why}"),
+            Ok(()) | Err(_) => {}
+        }
+    }
+
     /// Waits until it ends; all it wrote, and the status.
     pub(crate) fn end(mut self) -> (String, i32) {
         loop {
