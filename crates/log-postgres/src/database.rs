@@ -91,6 +91,17 @@ impl Database {
         wait_for(&self.0.handle, async move { shared::owner(node.readers(), &name).await })
     }
 
+    /// The name of this node, which no other process ever has.
+    pub fn node(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The nodes and stores as they are now.
+    pub fn survey_now(&self) -> Result<Survey, Fault> {
+        let node = self.0.clone();
+        wait_for(&self.0.handle, async move { shared::survey_again(node.readers()).await })
+    }
+
     /// Notes a value for the whole database unless one is noted, and returns the noted one.
     pub fn note_once(&self, key: &str, value: &str) -> Result<String, Fault> {
         let (key, value) = (key.to_owned(), value.to_owned());

@@ -315,34 +315,47 @@ pub struct StoreRow {
     pub bytes: u64,
 }
 
+const SURVEY_NODES: &str = "SELECT node, address, (extract(epoch FROM since) * 1000)::bigint,
+        (extract(epoch FROM until - clock_timestamp()) * 1000)::bigint
+     FROM recount.nodes ORDER BY since, node";
+const SURVEY_STORES: &str = "SELECT name, node, epoch, last_position, records, bytes FROM recount.stores";
+
 pub(crate) async fn survey(session: &Session) -> Result<Survey, Fault> {
-    let nodes: Arc<str> = "SELECT node, address, (extract(epoch FROM since) * 1000)::bigint,
-            (extract(epoch FROM until - clock_timestamp()) * 1000)::bigint
-         FROM recount.nodes ORDER BY since, node"
-        .into();
-    let stores: Arc<str> =
-        "SELECT name, node, epoch, last_position, records, bytes FROM recount.stores".into();
     let context = "listing nodes and stores";
-    let nodes = session.query(context, &nodes, &[]).await.map_err(QueryError::into_fault)?;
-    let stores = session.query(context, &stores, &[]).await.map_err(QueryError::into_fault)?;
-    let number = |row: &Row, column: usize| row.get::<_, i64>(column).max(0).cast_unsigned();
-    let nodes = nodes.iter().map(|row| NodeRow {
-        node: row.get(0),
-        address: row.get(1),
-        since_ms: number(row, 2),
-        lease_left_ms: row.get(3),
-    });
-    let stores = stores.iter().map(|row| StoreRow {
-        name: row.get(0),
-        node: row.get(1),
-        epoch: number(row, 2),
-        last_position: number(row, 3),
-        records: number(row, 4),
-        bytes: number(row, 5),
-    });
-    let mut survey = Survey { nodes: nodes.collect(), stores: stores.collect() };
-    survey.stores.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-    Ok(survey)
+    let nodes = session.query(context, &SURVEY_NODES.into(), &[]).await.map_err(QueryError::into_fault)?;
+    let stores = session.query(context, &SURVEY_STORES.into(), &[]).await.map_err(QueryError::into_fault)?;
+    Ok(Survey::of(&nodes, &stores))
+}
+
+/// The same over a connection that is kept.
+pub(crate) async fn survey_again(readers: &Readers) -> Result<Survey, Fault> {
+    let context = "listing nodes and stores";
+    let nodes = readers.query(context, &SURVEY_NODES.into(), &[]).await?;
+    let stores = readers.query(context, &SURVEY_STORES.into(), &[]).await?;
+    Ok(Survey::of(&nodes, &stores))
+}
+
+impl Survey {
+    fn of(nodes: &[Row], stores: &[Row]) -> Self {
+        let number = |row: &Row, column: usize| row.get::<_, i64>(column).max(0).cast_unsigned();
+        let nodes = nodes.iter().map(|row| NodeRow {
+            node: row.get(0),
+            address: row.get(1),
+            since_ms: number(row, 2),
+            lease_left_ms: row.get(3),
+        });
+        let stores = stores.iter().map(|row| StoreRow {
+            name: row.get(0),
+            node: row.get(1),
+            epoch: number(row, 2),
+            last_position: number(row, 3),
+            records: number(row, 4),
+            bytes: number(row, 5),
+        });
+        let mut survey = Survey { nodes: nodes.collect(), stores: stores.collect() };
+        survey.stores.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        survey
+    }
 }
 
 /// The value of a setting of the server.

@@ -57,6 +57,11 @@ impl Exporter {
         }
     }
 
+    /// Forgets the figures of a tenant whose engine has ended.
+    pub fn forget(&self, tenant: &str) {
+        self.0.tenants.lock().unwrap_or_else(PoisonError::into_inner).remove(tenant);
+    }
+
     async fn start<P: Projection>(
         &self,
         tenant: &str,

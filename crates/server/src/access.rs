@@ -28,8 +28,9 @@ pub(crate) use self::token::{created, new_token, public_token, scope};
 use crate::config::Aap;
 pub use crate::config::{Access, UnixUser};
 use crate::peer::{Peer, PeerId};
+use crate::spread::VouchedClient;
 use crate::tenant_folder::TENANT_DEFAULT;
-use crate::tenants::Tenants;
+use crate::tenants::{TenantPlace, Tenants};
 
 /// Identifies the client of a request. Cheap to clone.
 #[derive(Clone)]
@@ -52,6 +53,13 @@ pub(crate) struct Admitted {
     pub(crate) identity: Identity,
 }
 
+/// A client, and where its tenant is.
+pub(crate) struct IdentifiedClient {
+    pub(crate) caller: Caller,
+    pub(crate) place: TenantPlace,
+    pub(crate) admitted: Admitted,
+}
+
 /// Whose rights a request has.
 #[derive(Clone)]
 pub(crate) enum Identity {
@@ -60,6 +68,8 @@ pub(crate) enum Identity {
     Token(Arc<active_tokens::ActiveToken>),
     /// A user of this machine, over the Unix socket.
     User(Arc<IdentifiedUser>),
+    /// The main server has identified the client.
+    Vouched,
 }
 
 /// The content of the `Authorization` header.
@@ -135,7 +145,7 @@ impl Gate {
         uri: &Uri,
         headers: &HeaderMap,
         peer: Option<&Peer>,
-    ) -> Result<(RequestContext, Admitted), Refusal> {
+    ) -> Result<IdentifiedClient, Refusal> {
         match Credentials::parse(headers)? {
             Credentials::Token(token) => {
                 return self.admit(Identity::Token(self.tokens.find(token)?), None);
@@ -178,7 +188,7 @@ impl Gate {
         uri: &Uri,
         headers: &HeaderMap,
         peer: Option<&Peer>,
-    ) -> Result<(RequestContext, Admitted), Refusal> {
+    ) -> Result<IdentifiedClient, Refusal> {
         let refusal = match self.identify(method, uri, headers, peer) {
             Err(refusal) => refusal,
             found => return found,
@@ -197,10 +207,11 @@ impl Gate {
     }
 
     /// The context of an identified client, with at most one scope if one is named.
-    fn admit(&self, identity: Identity, only: Option<Scope>) -> Result<(RequestContext, Admitted), Refusal> {
+    fn admit(&self, identity: Identity, only: Option<Scope>) -> Result<IdentifiedClient, Refusal> {
         let rate = self.access.requests_per_second;
         let (tenant, caller): (Arc<str>, Caller) = match &identity {
             Identity::Operator => (TENANT_DEFAULT.into(), Caller::operator()),
+            Identity::Vouched => return Err(wrong()),
             Identity::Token(token) => {
                 token.check_valid()?;
                 token.check_rate(rate)?;
@@ -211,31 +222,38 @@ impl Gate {
                 (user.tenant.clone(), user.caller.clone())
             }
         };
-        let Some(engine) = self.tenants.engine(&tenant) else {
-            return Err(Refusal::new(Code::TokenInvalid, "the token's tenant does not exist"));
-        };
         let caller = match only {
             Some(scope) => caller.only(scope),
             None => caller,
         };
-        Ok((RequestContext { engine, caller }, Admitted { tenant, identity }))
+        let Some(place) = self.tenants.place(&tenant) else {
+            return Err(Refusal::new(Code::TokenInvalid, "the token's tenant does not exist"));
+        };
+        Ok(IdentifiedClient { caller, place, admitted: Admitted { tenant, identity } })
+    }
+
+    /// A client that the main server has identified.
+    pub(crate) fn vouched(&self, client: VouchedClient) -> Result<IdentifiedClient, Refusal> {
+        let VouchedClient { tenant, caller } = client;
+        let Some(engine) = self.tenants.engine(&tenant) else {
+            let detail = "the tenant is not at this server any more; try again shortly";
+            return Err(Refusal::new(Code::StoreUnavailable, detail));
+        };
+        let admitted = Admitted { tenant, identity: Identity::Vouched };
+        Ok(IdentifiedClient { caller, place: TenantPlace::Here(engine), admitted })
     }
 
     /// The context for the audit trail, which administrators of the default tenant may read.
-    pub(crate) fn audit_context(
-        &self,
-        context: &RequestContext,
-        admitted: &Admitted,
-    ) -> Result<RequestContext, Refusal> {
+    pub(crate) fn audit_context(&self, client: &IdentifiedClient) -> Result<RequestContext, Refusal> {
         let Some(audit) = self.tenants.audit() else {
             let detail = "this server has no audit trail, because it has no data folder";
             return Err(Refusal::new(Code::RouteNotFound, detail));
         };
-        if &*admitted.tenant != TENANT_DEFAULT || !context.caller.may(Scope::Admin) {
+        if &*client.admitted.tenant != TENANT_DEFAULT || !client.caller.may(Scope::Admin) {
             let detail = "the audit trail needs the scope admin of the default tenant";
             return Err(Refusal::new(Code::ScopeMissing, detail));
         }
-        let mut caller = context.caller.clone();
+        let mut caller = client.caller.clone();
         caller.scopes = [Scope::Read].into();
         Ok(RequestContext { engine: audit.engine().clone(), caller })
     }

@@ -5,6 +5,7 @@
 //! make a request fail: what cannot be recorded is logged and counted. See [`Audit`] and `docs/decisions/0034`.
 
 mod refusals;
+mod relay;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use recount_world::{Kind, World};
 use serde_json::{Value, json};
 
 use self::refusals::Refusals;
+pub(crate) use self::relay::{Relay, RelayRequest, RelayedEvents};
 use crate::peer::PeerId;
 use crate::stores::Stores;
 use crate::{StartError, limits};
@@ -58,6 +60,21 @@ pub(crate) enum AuditKind {
 }
 
 impl AuditKind {
+    const ALL: [AuditKind; 12] = [
+        AuditKind::ServerStarted,
+        AuditKind::ServerStopped,
+        AuditKind::LogEndDropped,
+        AuditKind::TokenCreated,
+        AuditKind::TokenRevoked,
+        AuditKind::SigningKeyRotated,
+        AuditKind::AccessRefused,
+        AuditKind::Removed,
+        AuditKind::ReplyReceived,
+        AuditKind::DecisionLinkUsed,
+        AuditKind::WebhookDelivery,
+        AuditKind::SignedIn,
+    ];
+
     fn event_type(self) -> &'static str {
         match self {
             AuditKind::ServerStarted => "ext.recount.server_started",
@@ -89,6 +106,8 @@ struct Inner {
     run: tokio::sync::Mutex<AuditRun>,
     refusals: Refusals,
     lost: AtomicU64,
+    /// Takes the events instead, where another server has the trail.
+    relay: Option<Arc<Relay>>,
 }
 
 /// The run of this start, and how much of it is recorded.
@@ -120,7 +139,7 @@ impl Audit {
 
     /// Begins the run of this start. Where the store takes no events now, the run begins when it does.
     async fn start(engine: Engine, facts: Value) -> Result<Self, Error> {
-        let audit = Audit::new(engine, Some(facts));
+        let audit = Audit::new(engine, Some(facts), None);
         match audit.append_all(&[]).await {
             Ok(()) => {}
             Err(error) if matches!(error.code(), Code::StoreFull | Code::StoreBusy) => {
@@ -139,10 +158,17 @@ impl Audit {
         Ok(audit)
     }
 
-    fn new(engine: Engine, facts: Option<Value>) -> Self {
+    /// The trail of another server, which takes the events from the relay. `engine` is empty.
+    pub(crate) fn of_another_server(engine: Engine, relay: Arc<Relay>) -> Self {
+        let audit = Audit::new(engine, None, Some(relay));
+        audit.spawn_refusal_recorder();
+        audit
+    }
+
+    fn new(engine: Engine, facts: Option<Value>, relay: Option<Arc<Relay>>) -> Self {
         let opened_ms = engine.world().clock.now_ms();
         let (run, refusals) = (tokio::sync::Mutex::default(), Refusals::default());
-        Audit(Arc::new(Inner { engine, facts, opened_ms, run, refusals, lost: AtomicU64::new(0) }))
+        Audit(Arc::new(Inner { engine, facts, opened_ms, run, refusals, lost: AtomicU64::new(0), relay }))
     }
 
     /// Returns the run of this start; creates and starts it if necessary.
@@ -180,18 +206,37 @@ impl Audit {
         &self.0.engine
     }
 
+    /// Whether another server has the trail.
+    pub(crate) fn is_relayed(&self) -> bool {
+        self.0.relay.is_some()
+    }
+
     /// Records an event; returns when it is durable or has failed.
     pub(crate) async fn record(&self, what: AuditKind, facts: Value) {
         tracing::info!(target: "audit", event = what.event_type(), %facts);
-        if let Err(error) = self.append(what, &facts).await {
+        let recorded = match &self.0.relay {
+            Some(relay) => relay.add(what.event_type(), &facts).await.map_err(str::to_owned),
+            None => self.append(what, &facts).await.map_err(|error| error.to_string()),
+        };
+        if let Err(error) = recorded {
             self.0.lost.fetch_add(1, Ordering::Relaxed);
             tracing::error!(
                 target: "audit",
                 event = what.event_type(),
                 %facts,
-                %error,
+                error,
                 "cannot record an event in the audit trail"
             );
+        }
+    }
+
+    /// Records an event of another server.
+    pub(crate) async fn record_relayed(&self, event_type: &str, facts: Value) {
+        match AuditKind::ALL.into_iter().find(|kind| kind.event_type() == event_type) {
+            Some(kind) => self.record(kind, facts).await,
+            None => {
+                tracing::error!(target: "audit", event_type, %facts, "another server recorded an unknown event")
+            }
         }
     }
 
@@ -324,7 +369,7 @@ pub(crate) async fn record_offline(stores: &Stores, what: AuditKind, facts: Valu
     let store = stores.open(TENANT).map_err(|why| failed(&why))?;
     let engine =
         Engine::open(store, World::real(), Arc::new(SseFraming)).await.map_err(|why| failed(&why))?;
-    let audit = Audit::new(engine, None);
+    let audit = Audit::new(engine, None, None);
     let events = [(what.event_type(), facts), ("run.finished", json!({"final_status": "completed"}))];
     let recorded = audit.append_all(&events).await.map_err(|why| failed(&why));
     audit.0.engine.shutdown().await;

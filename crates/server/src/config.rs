@@ -71,6 +71,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// Where other servers on the same database reach this one, if that is not the bound address.
     pub node_address: Option<String>,
+    /// Whether tenants are spread over the servers of the database.
+    pub spread_tenants: bool,
     /// The URL of this server for people on other machines.
     pub public_url: Option<String>,
     /// Where events are sent.
@@ -175,6 +177,7 @@ impl Config {
             data: values.data,
             store: values.store,
             node_address: values.node_address,
+            spread_tenants: values.spread_tenants,
             tls: tls_files(values.tls_cert, values.tls_key)?,
             public_url: values.public_url,
             webhooks,

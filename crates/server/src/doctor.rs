@@ -24,8 +24,10 @@ pub use self::folder::offline;
 use crate::admin_json::json;
 use crate::config::{Config, Options};
 use crate::metrics::Sources;
+use crate::spread;
 use crate::stores::{Durability, Stores};
 use crate::tenant_folder::TENANT_DEFAULT;
+use crate::tenants::Tenants;
 use crate::{Files, StartError, boxed, limits};
 
 /// The state that the checks of a running server use.
@@ -70,21 +72,9 @@ impl Server {
         let (stores, in_folder) = (&self.stores, self.stores.database().is_none());
         let advice = if in_folder { folder::ADVICE } else { database::ADVICE };
         versions(&mut checks, &stores.engine_words());
-        checks.push(Check::fine("tenants", tenants.all().len().to_string()));
-        for (name, engine) in tenants.all() {
-            let mut of_tenant = Vec::new();
-            store_answers(&mut of_tenant, &engine).await;
-            integrity(&mut of_tenant, &engine, full, advice).await;
-            if let Ok(stats) = engine.admin().stats().await {
-                sizes(&mut of_tenant, &stats);
-                failed_commits(&mut of_tenant, &stats);
-            }
-            clock(&mut of_tenant, &engine).await;
-            if name != TENANT_DEFAULT {
-                of_tenant.iter_mut().for_each(|check| check.name = format!("{} of {name}", check.name));
-            }
-            checks.extend(of_tenant);
-        }
+        checks.push(Check::fine("tenants", tenants.count().to_string()));
+        of_tenants(&mut checks, tenants, full, advice).await;
+        spread::add_checks(&mut checks, tenants, full).await;
         match stores.durability() {
             Some(kept) => durability(&mut checks, kept),
             None => {
@@ -114,6 +104,31 @@ impl Server {
         folder::permissions(&mut checks, stores.data());
         checks
     }
+}
+
+/// The checks of the tenants that this server serves.
+async fn of_tenants(checks: &mut Vec<Check>, tenants: &Tenants, full: bool, advice: DamageAdvice) {
+    for (name, engine) in tenants.all() {
+        let mut of_tenant = Vec::new();
+        store_answers(&mut of_tenant, &engine).await;
+        integrity(&mut of_tenant, &engine, full, advice).await;
+        if let Ok(stats) = engine.admin().stats().await {
+            sizes(&mut of_tenant, &stats);
+            failed_commits(&mut of_tenant, &stats);
+        }
+        clock(&mut of_tenant, &engine).await;
+        if name != TENANT_DEFAULT {
+            of_tenant.iter_mut().for_each(|check| check.name = format!("{} of {name}", check.name));
+        }
+        checks.extend(of_tenant);
+    }
+}
+
+/// The checks of tenants that another server has handed over.
+pub(crate) async fn of_hosted(tenants: &Tenants, full: bool) -> Vec<Check> {
+    let mut checks = Vec::new();
+    of_tenants(&mut checks, tenants, full, database::ADVICE).await;
+    checks
 }
 
 /// What to do about damage, which depends on the engine.

@@ -12,11 +12,14 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use recount_engine::RequestContext;
 use recount_event::Code;
 use recount_face_aep::Refusal;
 
-use crate::access::{Gate, without_ticket};
+use crate::access::{Gate, IdentifiedClient, without_ticket};
 use crate::peer::{ArrivedAt, Encrypted, Peer};
+use crate::spread::{ForwardedRequest, VouchedClient};
+use crate::tenants::TenantPlace;
 use crate::{audit, decide, limits, sign_in, web};
 
 /// Refuses requests that are not allowed, and identifies the client of the others.
@@ -24,6 +27,15 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     let path = request.uri().path();
     if matches!(path, "/healthz" | "/readyz") || decide::is_link(path) {
         return next.run(request).await;
+    }
+    if let Some(client) = request.extensions_mut().remove::<VouchedClient>() {
+        return match gate.vouched(client) {
+            Ok(client) => {
+                add_client(client, &mut request);
+                next.run(request).await
+            }
+            Err(refusal) => refusal.into_response(),
+        };
     }
     let peer = request.extensions().get::<Peer>();
     let arrived_at = request.extensions().get::<ArrivedAt>().map(|ArrivedAt(address)| *address);
@@ -124,20 +136,34 @@ fn admit(gate: &Gate, request: &mut Request) -> Result<(), Refusal> {
     }
     let peer = request.extensions().get::<Peer>();
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-    let (context, admitted) = match gate.aap.below(uri.path()) {
+    let mut client = match gate.aap.below(uri.path()) {
         Some(below) => gate.identify_application(below, method, uri, headers, peer)?,
         None => gate.identify(method, uri, headers, peer)?,
     };
-    let (context, admitted) = match is_audit(request.uri().path()) {
-        true => (gate.audit_context(&context, &admitted)?, admitted),
-        false => (context, admitted),
-    };
+    if is_audit(request.uri().path()) {
+        let RequestContext { engine, caller } = gate.audit_context(&client)?;
+        client = IdentifiedClient { caller, place: TenantPlace::Here(engine), ..client };
+    }
     if let Some(uri) = without_ticket(request.uri()) {
         *request.uri_mut() = uri;
     }
-    request.extensions_mut().insert(context);
-    request.extensions_mut().insert(admitted);
+    add_client(client, request);
     Ok(())
+}
+
+fn add_client(client: IdentifiedClient, request: &mut Request) {
+    let IdentifiedClient { caller, place, admitted } = client;
+    let extensions = request.extensions_mut();
+    match place {
+        TenantPlace::Here(engine) => {
+            extensions.insert(RequestContext { engine, caller: caller.clone() });
+        }
+        TenantPlace::Elsewhere(_) => {
+            extensions.insert(ForwardedRequest);
+        }
+    }
+    extensions.insert(caller);
+    extensions.insert(admitted);
 }
 
 /// Whether a path belongs to the audit trail.

@@ -44,6 +44,7 @@ mod seal;
 mod settings;
 mod sign_in;
 mod signing_keys;
+mod spread;
 mod standby;
 mod start;
 mod stores;

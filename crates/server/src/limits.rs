@@ -58,6 +58,33 @@ pub const FORWARD_WAIT: Duration = Duration::from_secs(2);
 /// Bytes of a connection that are looked at before it is served: enough for the beginning of a health check.
 pub const FIRST_BYTES: usize = 16;
 
+/// How often the main server looks where the stores of tenants are.
+pub const SPREAD_LOOK: Duration = Duration::from_secs(1);
+
+/// How long a tenant stays at a server before it may be moved to another one.
+pub const SPREAD_REST: Duration = Duration::from_secs(60);
+
+/// The time over which the load of a tenant is smoothed.
+pub const SPREAD_MEMORY: Duration = Duration::from_secs(30);
+
+/// How long a request waits for the end of a move of its tenant; then it gets 503. Longer than a lease.
+pub const SPREAD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the main server waits for another server to open or close the store of a tenant.
+pub const SPREAD_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a request for events of the audit trail waits for one, at a server that has stores of tenants.
+pub const RELAY_POLL: Duration = Duration::from_secs(20);
+
+/// Events of the audit trail that wait at such a server for the main server; more are logged only.
+pub const RELAY_QUEUE_MAX: usize = 1_000;
+
+/// How long such a server waits until an event is in the audit trail; then it is logged only.
+pub const RELAY_WAIT: Duration = Duration::from_secs(5);
+
+/// Bytes of a response about tenants, keys, checks or metrics of another server.
+pub const PEER_RESPONSE_BYTES_MAX: usize = 4 << 20;
+
 /// How long a new owner waits for the previous one to give all stores back, after it has given the first one back.
 pub const HANDOVER_WAIT: Duration = Duration::from_secs(30);
 

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 pub(crate) use self::requests::{Requests, count};
 use self::text::{Kind, MetricsPage, Scale};
 use crate::connection_limits::ConnectionLimits;
+use crate::spread;
 use crate::stores::Stores;
 use crate::tenants::Tenants;
 use crate::webhooks::WebhookService;
@@ -57,7 +58,7 @@ pub(crate) async fn read(sources: &Sources) -> String {
             None
         }
     };
-    page(sources, stats.as_ref())
+    spread::add_metrics(page(sources, stats.as_ref()), &sources.tenants).await
 }
 
 /// The whole page. If the store does not respond, its figures are omitted.

@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{Method, StatusCode};
-use recount_engine::RequestContext;
+use recount_engine::Caller;
 use recount_transport::RequestId;
 use serde_json::json;
 
@@ -21,14 +21,14 @@ pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next
     let extensions = request.extensions();
     let peer = extensions.get::<Peer>().map(Peer::id);
     let removal = action(request.method(), request.uri().path()).map(|action| {
-        let context = extensions.get::<RequestContext>();
+        let caller = extensions.get::<Caller>();
         let admitted = extensions.get::<Admitted>();
         json!({
             "action": action,
             "path": request.uri().path(),
             "tenant": admitted.map(|admitted| &*admitted.tenant),
-            "by": context.map(|context| context.caller.name.clone()),
-            "caller_id": context.map(|context| context.caller.id.clone()),
+            "by": caller.map(|caller| caller.name.clone()),
+            "caller_id": caller.map(|caller| caller.id.clone()),
             "peer": peer.map(|peer| peer.to_string()),
             "request_id": extensions.get::<RequestId>().map(|RequestId(id)| id.to_string()),
         })

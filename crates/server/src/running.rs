@@ -16,12 +16,12 @@ use recount_engine::{Engine, Profiles, Redactor};
 use recount_event::Code;
 use recount_face_aep::{FaceState, Refusal, SseFraming, check_query};
 use recount_log::Store;
-use recount_world::World;
+use recount_world::{Kind, World};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::access::{Access, ActiveTokens, Gate};
-use crate::audit::Audit;
+use crate::audit::{Audit, Relay};
 use crate::backup::Backups;
 use crate::boxed;
 use crate::config::{Aaep, Aap, Config, RoomAccess, SignInSettings, Webhooks};
@@ -32,8 +32,9 @@ use crate::encryption::Encryption;
 use crate::forwarding::{ForwardAcceptor, NodeKey};
 use crate::metrics::{Requests, Sources};
 use crate::sign_in::SignInService;
+use crate::spread::Spread;
 use crate::stores::Stores;
-use crate::tenants::Tenants;
+use crate::tenants::{ServedTenants, Tenants};
 use crate::tls::ServerTls;
 #[cfg(unix)]
 use crate::unix_socket::{self, BoundSocket};
@@ -41,7 +42,7 @@ use crate::webhooks::WebhookService;
 use crate::webhooks::requests::{self, WebhookRequests};
 use crate::{
     Files, StartError, applications, audit, backup, contract, decide, doctor, guard, health, limits, listen,
-    listeners, metrics, removals, sign_in, signing_keys, tokens, web,
+    listeners, metrics, removals, sign_in, signing_keys, spread, tokens, web,
 };
 
 /// The settings of access and of the faces.
@@ -60,6 +61,9 @@ pub(crate) struct ServerSettings {
     pub(crate) sign_in: Option<Arc<SignInSettings>>,
     /// Each configured value with its source, for the audit trail.
     pub(crate) settings: serde_json::Value,
+    pub(crate) served: ServedTenants,
+    /// Takes the events of the audit trail, where another server has it.
+    pub(crate) relay: Option<Arc<Relay>>,
 }
 
 pub struct Running {
@@ -183,11 +187,17 @@ pub(crate) struct Listeners {
     bound: Vec<(TcpListener, ServerContext)>,
     #[cfg(unix)]
     socket: Option<(OwnSocket, ServerContext)>,
+    router: Router,
     full: Router,
     world: World,
 }
 
 impl Listeners {
+    /// What serves requests, for a server without a listener.
+    pub(crate) fn router(self) -> Router {
+        self.router
+    }
+
     /// Accepts connections, including those that were opened before.
     pub(crate) fn start(self) {
         for (listener, context) in self.bound {
@@ -272,22 +282,26 @@ impl Running {
         let address = bound_address.unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into());
         let failed = |error| StartError::failed(format!("cannot read the tokens: {error}"));
         let tokens = ActiveTokens::load(engine.clone()).await.map_err(failed)?;
-        let tenants = Tenants::open(engine.clone(), stores.clone().zip(key)).await?;
+        let ServerSettings { served, relay, .. } = entry.clone();
+        let tenants = Tenants::open(engine.clone(), stores.clone().zip(key), served).await?;
         if key.is_some() {
             let failed = |error| StartError::failed(format!("cannot sign heads of runs: {error}"));
             tenants.sign_heads().await.map_err(failed)?;
         }
-        if let Some(stores) = &stores {
+        if let Some(relay) = relay {
+            tenants.record_in(Audit::of_another_server(engine.clone(), relay));
+        } else if let Some(stores) = &stores {
             let facts = json!({
                 "version": env!("CARGO_PKG_VERSION"), "address": bound_address.map(|address| address.to_string()),
                 "socket": socket_path, "settings": entry.settings,
             });
             record_start(&tenants, stores, &engine, facts).await?;
         }
-        let ServerSettings { access, aap, aaep, profiles, tls, webhooks, public_url, sign_in, settings: _ } =
-            entry;
+        let ServerSettings { access, aap, aaep, profiles, tls, webhooks, public_url, sign_in, .. } = entry;
         let gate = Gate::new(bound_address, access, aap, tenants, tokens, &world);
-        create_tenants_of_users(&gate).await?;
+        if served != ServedTenants::HandedOver {
+            create_tenants_of_users(&gate).await?;
+        }
         if bound_address.is_some() && !is_near && gate.tokens.is_empty() && sign_in.is_none() {
             let place = if is_in_database { "--store URL" } else { "--data FOLDER" };
             return Err(StartError::usage(format!(
@@ -298,6 +312,7 @@ impl Running {
         let connections = ConnectionLimits::new(Files::now().connections_max());
         let full = full(connections.places_max(), &engine);
         let links = key.as_ref().zip(public_url).map(|(key, url)| DecisionLinks::new(key, &url));
+        let staying = webhooks.tenants();
         let service = WebhookService::start(&webhooks, &gate.tenants, links.as_ref(), &world);
         let sources = Sources {
             webhooks: service.clone(),
@@ -322,6 +337,11 @@ impl Running {
             let (key, entropy) = (NodeKey::derive(&key), world.entropy.clone());
             Arc::new(ForwardAcceptor { key, entropy, allows_anonymous: gate.allows_anonymous() })
         });
+        if let (ServedTenants::Spread, Some((key, stores))) = (served, key.zip(sources.tenants.stores())) {
+            let (tenants, key) = (sources.tenants.clone(), NodeKey::derive(&key));
+            let spread = Spread::new(tenants, stores.clone(), key, world.clone(), staying, tls.is_some());
+            world.tasks.spawn_until_shutdown(Kind::Service, async move { match spread.run().await {} });
+        }
         let mut bound = Vec::new();
         let mut room_address = None;
         if let Some(listener) = room_listener {
@@ -336,7 +356,8 @@ impl Running {
         #[cfg(unix)]
         let socket = unix_socket.map(|socket| (socket, unencrypted(router.clone(), &connections, &world)));
         let encryption = tls.map(|tls| Encryption::new(tls, &world, engine.write().redactor()));
-        let context = ServerContext { router, connections, world: world.clone(), encryption, forwards };
+        let context =
+            ServerContext { router: router.clone(), connections, world: world.clone(), encryption, forwards };
         bound.extend(sockets.tcp.map(|listener| (listener, context)));
         let running = Running {
             address,
@@ -352,28 +373,33 @@ impl Running {
             bound,
             #[cfg(unix)]
             socket,
+            router,
             full,
             world,
         };
         Ok((running, listeners))
     }
 
-    /// Stops accepting, ends streams, lets writers finish, and closes the store.
+    /// Stops accepting, ends streams, lets writers finish, closes all stores, and disconnects from a database.
     #[boxed]
     pub async fn stop(self) -> usize {
+        let left = self.end().await;
+        self.gate.tenants.disconnect().await;
+        left
+    }
+
+    /// The same without disconnecting, for a part of a process that goes on.
+    #[boxed]
+    pub(crate) async fn end(&self) -> usize {
+        let audit = self.gate.tenants.audit().filter(|audit| !audit.is_relayed());
         // Before the writers end. Later removals are in the log only.
-        if let Some(audit) = self.gate.tenants.audit() {
+        if let Some(audit) = audit {
             audit.end().await;
         }
-        let left = self.engine.shutdown().await;
-        for (_, engine) in self.gate.tenants.all().into_iter().skip(1) {
-            // Its tasks have ended with the others; only its store remains to be closed.
-            engine.shutdown().await;
-        }
-        if let Some(audit) = self.gate.tenants.audit() {
+        let left = self.gate.tenants.shutdown().await;
+        if let Some(audit) = audit {
             audit.engine().shutdown().await;
         }
-        self.gate.tenants.disconnect().await;
         left
     }
 }
@@ -413,7 +439,7 @@ async fn create_tenants_of_users(gate: &Gate) -> Result<(), StartError> {
         if user.tenant == audit::TENANT {
             return Err(refused("it is reserved for the audit trail; choose another name"));
         }
-        gate.tenants.get_or_create(&user.tenant).await.map_err(|refusal| refused(&refusal.detail))?;
+        gate.tenants.ensure(&user.tenant).await.map_err(|refusal| refused(&refusal.detail))?;
     }
     Ok(())
 }
@@ -464,7 +490,15 @@ fn router(
         .merge(recount_face_hooks::router(sources.recorders.clone()))
         .merge(recount_face_mcp::router(in_process))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
-        .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
+        .layer(middleware::from_fn_with_state(gate.clone(), spread::forward));
+    let router = match gate.tenants.served() {
+        // The main server watches these requests.
+        ServedTenants::HandedOver => router,
+        ServedTenants::All | ServedTenants::Spread => {
+            router.layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
+        }
+    };
+    let router = router
         .layer(middleware::from_fn_with_state(rooms, listeners::rooms))
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::map_response(guard::forbid_sniffing_and_embedding))

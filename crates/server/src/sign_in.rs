@@ -165,7 +165,7 @@ pub(crate) async fn end(
 ) -> Result<Response, Refusal> {
     let ended = match &admitted.identity {
         Identity::Token(token) => service::end(&gate, &token.row).await?,
-        Identity::Operator | Identity::User(_) => None,
+        Identity::Operator | Identity::User(_) | Identity::Vouched => None,
     };
     let other = "the request is not of a sign-in; revoke other tokens with recount token rm";
     let id = ended.ok_or_else(|| Refusal::new(Code::SignInInvalid, other))?;

@@ -14,16 +14,24 @@ use serde_json::json;
 use crate::access::{Admitted, Gate};
 use crate::admin_json::json as reply;
 use crate::audit::AuditKind;
+use crate::spread;
 use crate::tenants::Tenants;
 
 /// The keys of all tenants. They do not name the tenant.
 pub(crate) async fn list(State(tenants): State<Arc<Tenants>>) -> Result<Response, Refusal> {
+    let mut keys = of_tenants(&tenants).await?;
+    spread::add_keys(&mut keys, &tenants).await?;
+    keys.sort_by(|one, other| (&one.created_at, &one.kid).cmp(&(&other.created_at, &other.kid)));
+    Ok(reply(StatusCode::OK, &SigningKeys { keys }))
+}
+
+/// The keys of the tenants that this server serves.
+pub(crate) async fn of_tenants(tenants: &Tenants) -> Result<Vec<SigningKey>, Refusal> {
     let mut keys = Vec::new();
     for (_, engine) in tenants.all() {
         keys.extend(engine.admin().signing_keys().await?.into_iter().map(public));
     }
-    keys.sort_by(|one, other| (&one.created_at, &one.kid).cmp(&(&other.created_at, &other.kid)));
-    Ok(reply(StatusCode::OK, &SigningKeys { keys }))
+    Ok(keys)
 }
 
 pub(crate) async fn rotate(

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
@@ -23,6 +23,7 @@ use crate::connection_limits::{Admission, ConnectionLimits};
 use crate::encryption::Encryption;
 use crate::forwarding::{self, ForwardTarget, Forwarded, NotForwarded};
 use crate::refusing::refuse_connection;
+use crate::spread::Hosting;
 use crate::tls::ServerTls;
 use crate::{Files, health, limits};
 
@@ -38,6 +39,8 @@ struct Standby {
     arrived_at: SocketAddr,
     /// Encrypts its own responses. Connections to the owner are encrypted by the owner.
     encryption: Option<Encryption>,
+    /// Tenants that the owner has handed over.
+    hosting: Option<Hosting>,
 }
 
 /// Serves clients until the stores are opened, and returns the result of that. Connections to the former owner are then
@@ -47,12 +50,19 @@ pub(crate) async fn serve_until<T>(
     arrived_at: SocketAddr,
     world: &World,
     redactor: &Arc<Redactor>,
-    owner: Owner,
+    (owner, hosting): (Owner, &OnceLock<Hosting>),
     tls: Option<ServerTls>,
     opened: impl Future<Output = T>,
 ) -> T {
     let encryption = tls.map(|tls| Encryption::new(tls, world, redactor));
-    let standby = Standby { world: world.clone(), redactor: redactor.clone(), owner, arrived_at, encryption };
+    let standby = Standby {
+        world: world.clone(),
+        redactor: redactor.clone(),
+        owner,
+        arrived_at,
+        encryption,
+        hosting: None,
+    };
     // Each client needs one connection here and one to the owner.
     let places = ConnectionLimits::new((Files::now().connections_max() / 2).max(1));
     let mut opened = pin!(opened);
@@ -64,7 +74,7 @@ pub(crate) async fn serve_until<T>(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let standby = standby.clone();
+                let standby = Standby { hosting: hosting.get().cloned(), ..standby.clone() };
                 match places.try_admit(peer) {
                     Admission::Place(place) => {
                         world.tasks.spawn(Kind::Connection, move |shutdown| async move {
@@ -100,8 +110,14 @@ impl Standby {
                 return;
             }
         };
-        // Another server takes this one for the owner; a connection is passed only once.
-        if first.is_empty() || forwarding::is_forwarded(&first) {
+        if first.is_empty() {
+            return;
+        }
+        if forwarding::is_forwarded(&first) {
+            // Without tenants, another server takes this one for the owner; a connection is passed only once.
+            if let Some(hosting) = &self.hosting {
+                hosting.serve(client, peer, &self.owner, shutdown).await;
+            }
             return;
         }
         if first.starts_with(b"GET /healthz") || first.starts_with(b"HEAD /healthz") {
@@ -223,7 +239,8 @@ mod tests {
         let (mut client, accepted) = connected().await;
         let (mut owner, to_owner) = connected().await;
         let key = NodeKey::derive(&[1; SEAL_KEY_BYTES]);
-        let target = ForwardTarget { node: "owner".to_owned(), address: String::new(), key };
+        let (node, address) = ("owner".to_owned(), String::new());
+        let target = ForwardTarget { node, address, is_encrypted: false, key };
         let (_known, known_owner) = watch::channel(Some(target.clone()));
         let address = accepted.local_addr().unwrap();
         let mut standby = Standby {
@@ -232,6 +249,7 @@ mod tests {
             owner: known_owner,
             arrived_at: address,
             encryption: None,
+            hosting: None,
         };
         let passing = standby.pass(accepted, address, to_owner, &target);
         let talking = async {

@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use axum::Router;
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
 use recount_log::{Fault, FaultKind, MemoryStore, Retry, Store};
@@ -19,8 +20,9 @@ use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, AgentPool};
+use crate::audit::Relay;
 use crate::boxed;
-use crate::config::{Access, Config, LogFormat, Options, TraceExport};
+use crate::config::{Access, Config, LogFormat, Options, TraceExport, Webhooks};
 use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
 use crate::forwarding::{ForwardTarget, NodeKey};
@@ -28,8 +30,10 @@ use crate::forwarding::{ForwardTarget, NodeKey};
 use crate::passed_sockets::PassedSockets;
 use crate::running::{Listeners, ServerSettings, ServerSockets, address_of};
 use crate::settings::join_names;
+use crate::spread::Hosting;
 use crate::stores::Stores;
 use crate::tenant_folder::TENANT_DEFAULT;
+use crate::tenants::ServedTenants;
 use crate::tls::ServerTls;
 use crate::{Files, Running, StartError, backup, limits, logging, metrics, standby};
 
@@ -359,7 +363,9 @@ pub(crate) async fn assemble(
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let tls = config.tls.clone().map(ServerTls::load).transpose()?;
     let sockets = ServerSockets::bind(config).await?;
-    let opened = open_stores(config, &world, sockets.tcp.as_ref(), &redactor, standby, tls.clone()).await?;
+    let hosting = (config.spread_tenants && standby.is_some()).then_some(&registry);
+    let opened =
+        open_stores(config, &world, sockets.tcp.as_ref(), &redactor, (standby, hosting), tls.clone()).await?;
     let stores = opened.0.clone();
     let assembled = assemble_on(config, world.clone(), registry, redactor, sockets, opened, tls).await;
     if assembled.is_err() {
@@ -439,11 +445,8 @@ async fn watch_owner(
     loop {
         match stores.wait_for(world, |stores| stores.owner(TENANT_DEFAULT)).await {
             Ok(owner) => {
-                let target = owner.filter(|owner| !owner.address.is_empty()).map(|owner| {
-                    let address =
-                        owner.address.split_once("://").map_or("", |(_, address)| address).to_owned();
-                    ForwardTarget { node: owner.node, address, key: key.clone() }
-                });
+                let target = owner.filter(|owner| !owner.address.is_empty());
+                let target = target.map(|owner| ForwardTarget::of(&owner.node, &owner.address, &key));
                 known.send_if_modified(|known| {
                     let is_new =
                         known.as_ref().map(|known| &known.node) != target.as_ref().map(|new| &new.node);
@@ -465,11 +468,12 @@ async fn open_stores(
     world: &World,
     listener: Option<&TcpListener>,
     redactor: &Arc<Redactor>,
-    standby: Option<&mut StopSignal>,
+    (standby, hosting): (Option<&mut StopSignal>, Option<&Registry>),
     tls: Option<ServerTls>,
 ) -> Result<(Stores, Arc<dyn Store>), StartError> {
     if config.store.is_some() {
-        let (config, of_folder) = (config.clone(), world.clone());
+        let (settings, config, of_folder) = (config, config.clone(), world.clone());
+        let tls_of_tenants = tls.clone();
         let address = listener.map(address_of).transpose()?;
         let connect = move || {
             let stores = config.stores(address)?;
@@ -477,13 +481,31 @@ async fn open_stores(
             Ok((stores, NodeKey::derive(&key)))
         };
         let (owner, known_owner) = watch::channel(None);
+        let tenants = OnceLock::new();
         let opened = async {
             let (stores, key): (Stores, _) =
                 world.tasks.block(Kind::Effect, connect).await.expect(NO_PANIC)?;
+            let hosting = hosting.map(|registry| {
+                tenants.get_or_init(|| {
+                    let credentials = (key.clone(), tls_of_tenants);
+                    Hosting::new(settings, registry, redactor, world, &stores, credentials)
+                })
+            });
+            let follow = async {
+                match hosting {
+                    Some(hosting) => hosting.follow(owner.subscribe()).await,
+                    None => std::future::pending().await,
+                }
+            };
             let opened = tokio::select! {
                 opened = own(&stores, world, standby) => opened,
-                never = watch_owner(&stores, world, key, &owner) => match never {},
+                never = watch_owner(&stores, world, key.clone(), &owner) => match never {},
+                never = follow => match never {},
             };
+            if let Some(hosting) = hosting {
+                // This server serves all of them, or ends.
+                hosting.give_all_back().await;
+            }
             match opened {
                 Ok(store) => Ok((stores, store)),
                 Err(error) => {
@@ -494,7 +516,8 @@ async fn open_stores(
         };
         return match listener.zip(address) {
             Some((listener, address)) => {
-                standby::serve_until(listener, address, world, redactor, known_owner, tls, opened).await
+                let shared = (known_owner, &tenants);
+                standby::serve_until(listener, address, world, redactor, shared, tls, opened).await
             }
             // The Unix socket is served by the owner only.
             None => opened.await,
@@ -523,31 +546,47 @@ async fn assemble_on(
     tls: Option<ServerTls>,
 ) -> Result<(Running, Listeners, Arc<AgentPool>), StartError> {
     let pool = AgentPool::build(config, registry).await?;
-    let access = config.access.clone();
+    let entry = ServerSettings {
+        tls,
+        served: if config.spread_tenants { ServedTenants::Spread } else { ServedTenants::All },
+        ..server_settings(config, &pool)
+    };
+    let (running, listeners) = Running::on(sockets, store, world, Some(stores), entry, redactor).await?;
+    configure_tenants(config, &running).await?;
+    tracing::info!("{}", pool.sandbox_summary(is_open_to_commands(&running)));
+    Ok((running, listeners, pool))
+}
+
+fn server_settings(config: &Config, pool: &AgentPool) -> ServerSettings {
     let settings = config.settings.iter().map(
         |setting| json!({"key": setting.key, "value": setting.value, "source": setting.source.to_string()}),
     );
-    let settings = settings.collect();
-    let entry = ServerSettings {
-        access,
+    ServerSettings {
+        access: config.access.clone(),
         aap: config.aap.clone(),
         aaep: config.aaep,
         profiles: pool.profiles().clone(),
-        tls,
         webhooks: config.webhooks.clone(),
         public_url: config.public_url.clone(),
         sign_in: config.sign_in.clone(),
-        settings,
-    };
-    let (running, listeners) = Running::on(sockets, store, world, Some(stores), entry, redactor).await?;
-    running.gate.tenants.limit_artifacts(config.artifacts);
-    running.gate.tenants.set_retention(config.retention, config.sweep_every);
-    running.gate.tenants.expect_agents();
+        settings: settings.collect(),
+        ..ServerSettings::default()
+    }
+}
+
+/// Sets what all tenants have in common.
+async fn configure_tenants(config: &Config, running: &Running) -> Result<(), StartError> {
+    let tenants = &running.gate.tenants;
+    tenants.limit_artifacts(config.artifacts);
+    tenants.set_retention(config.retention, config.sweep_every);
+    tenants.expect_agents();
     if let Some(settings) = export_settings(config)? {
         let failed =
             |why| StartError::failed(format!("cannot create an HTTP client for otel.endpoint: {why}"));
         let exporter = Exporter::new(settings).map_err(failed)?;
-        if config.otel.as_ref().is_some_and(|export| export.metrics) {
+        // The main server sends the metrics of all.
+        let is_main = tenants.served() != ServedTenants::HandedOver;
+        if is_main && config.otel.as_ref().is_some_and(|export| export.metrics) {
             let (sources, world) = (running.sources.clone(), running.engine.world().clone());
             let read: ReadPage = Box::new(move || {
                 let sources = sources.clone();
@@ -555,10 +594,42 @@ async fn assemble_on(
             });
             exporter.push_metrics(read, recount_otel::limits::METRICS_EVERY, &world).map_err(failed)?;
         }
-        running.gate.tenants.export_traces(exporter).await;
+        tenants.export_traces(exporter).await;
     }
-    tracing::info!("{}", pool.sandbox_summary(is_open_to_commands(&running)));
-    Ok((running, listeners, pool))
+    Ok(())
+}
+
+/// Serves tenants that another server hands over. It has no listener.
+pub(crate) struct HostedServer {
+    pub(crate) running: Running,
+    pub(crate) router: Router,
+}
+
+impl HostedServer {
+    #[boxed]
+    pub(crate) async fn start(
+        config: &Config,
+        world: World,
+        (stores, empty): (Stores, Arc<dyn Store>),
+        pool: Arc<AgentPool>,
+        redactor: Arc<Redactor>,
+        relay: Arc<Relay>,
+    ) -> Result<Self, StartError> {
+        let entry = ServerSettings {
+            // Tenants with webhooks stay at the main server, and so does whoever signs in.
+            webhooks: Webhooks::default(),
+            sign_in: None,
+            served: ServedTenants::HandedOver,
+            relay: Some(relay),
+            ..server_settings(config, &pool)
+        };
+        let entry = ServerSettings { aaep: entry.aaep.without_room(), ..entry };
+        let sockets = ServerSockets::default();
+        let (running, listeners) = Running::on(sockets, empty, world, Some(stores), entry, redactor).await?;
+        configure_tenants(config, &running).await?;
+        attach_agents(&running, pool).await?;
+        Ok(HostedServer { running, router: listeners.router() })
+    }
 }
 
 /// Whether a command of a run that reaches this server may do everything, because it runs as the user of the server.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use recount_engine::SEAL_KEY_BYTES;
 use recount_log::{Fault, Store};
-use recount_log_postgres::StoreOwner;
+use recount_log_postgres::{StoreOwner, Survey};
 use recount_world::{Kind, World};
 
 pub(crate) use self::note::{database_of, missing_store};
@@ -70,6 +70,22 @@ impl Stores {
         match &self.engine {
             StoreEngine::Sqlite(_) => Ok(None),
             StoreEngine::Postgres(stores) => stores.owner(name),
+        }
+    }
+
+    /// The name of this server in its database.
+    pub(crate) fn node(&self) -> Option<&str> {
+        match &self.engine {
+            StoreEngine::Sqlite(_) => None,
+            StoreEngine::Postgres(stores) => Some(stores.database().node()),
+        }
+    }
+
+    /// All servers and stores of the database. Blocks.
+    pub(crate) fn survey(&self) -> Result<Survey, Fault> {
+        match &self.engine {
+            StoreEngine::Sqlite(_) => Ok(Survey { nodes: Vec::new(), stores: Vec::new() }),
+            StoreEngine::Postgres(stores) => stores.database().survey_now(),
         }
     }
 

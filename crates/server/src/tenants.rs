@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -14,12 +15,19 @@ use recount_face_aep::{Refusal, SseFraming};
 use recount_otel::Exporter;
 use recount_world::World;
 use serde_json::json;
+use tokio::sync::{Notify, watch};
 
 use crate::agents::AgentPool;
 use crate::audit::{self, Audit, AuditKind};
+use crate::forwarding::ForwardTarget;
 use crate::stores::Stores;
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within};
 use crate::{StartError, limits};
+
+/// Whether a store belongs to a tenant besides the default one.
+pub(crate) fn is_other(name: &str) -> bool {
+    ![TENANT_DEFAULT, audit::TENANT].contains(&name)
+}
 
 pub(crate) struct Tenants {
     default: Engine,
@@ -43,18 +51,74 @@ pub(crate) struct Tenants {
     exporter: OnceLock<Exporter>,
     /// The audit trail; none without a data folder.
     audit: OnceLock<Audit>,
+    served: ServedTenants,
+    /// Tenants that this server knows and does not serve at the moment.
+    elsewhere: RwLock<BTreeMap<String, Elsewhere>>,
+    /// Some tenant is at another place.
+    moved: Notify,
+}
+
+/// Where a tenant is.
+pub(crate) enum TenantPlace {
+    Here(Engine),
+    Elsewhere(Elsewhere),
+}
+
+/// Which tenants a server serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum ServedTenants {
+    /// All of them.
+    #[default]
+    All,
+    /// The default one, and those that are not at other servers.
+    Spread,
+    /// Those that another server has handed over. The default engine is empty.
+    HandedOver,
+}
+
+/// Where a tenant is that this server does not serve.
+#[derive(Clone)]
+pub(crate) enum Elsewhere {
+    /// On its way, or its server has failed.
+    Moving,
+    Server(Arc<TenantServer>),
+}
+
+/// Another server that has the store of a tenant.
+pub(crate) struct TenantServer {
+    pub(crate) target: ForwardTarget,
+    /// Whether the tenant is no longer there.
+    ended: watch::Sender<bool>,
+}
+
+impl TenantServer {
+    pub(crate) fn new(target: ForwardTarget) -> Self {
+        TenantServer { target, ended: watch::channel(false).0 }
+    }
+
+    /// Returns when the tenant is no longer there.
+    pub(crate) fn watch_end(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut ended = self.ended.subscribe();
+        async move {
+            // A dropped sender means the same.
+            ended.wait_for(|ended| *ended).await.ok();
+        }
+    }
 }
 
 impl Tenants {
-    /// Opens the stores of all tenants there are.
+    /// Opens the stores of all tenants that this server serves.
     pub(crate) async fn open(
         default: Engine,
         stores: Option<(Stores, [u8; SEAL_KEY_BYTES])>,
+        served: ServedTenants,
     ) -> Result<Arc<Self>, StartError> {
         let world = default.world().clone();
         let names = match &stores {
-            Some((stores, _)) => stores.wait_for(&world, Stores::names).await?,
-            None => Vec::new(),
+            Some((stores, _)) if served != ServedTenants::HandedOver => {
+                stores.wait_for(&world, Stores::names).await?
+            }
+            _ => Vec::new(),
         };
         let others = RwLock::default();
         let creation = tokio::sync::Mutex::default();
@@ -71,15 +135,116 @@ impl Tenants {
             expects_agents: OnceLock::new(),
             exporter: OnceLock::new(),
             audit: OnceLock::new(),
+            served,
+            elsewhere: RwLock::default(),
+            moved: Notify::new(),
         });
-        let is_other = |name: &&String| ![TENANT_DEFAULT, audit::TENANT].contains(&name.as_str());
-        for name in names.iter().filter(is_other) {
+        for name in names.iter().filter(|name| is_other(name)) {
+            if served == ServedTenants::Spread && tenants.is_at_another_server(name).await {
+                // The server that has it gives it back, because it was handed over by another one.
+                tenants.set_elsewhere(name, Elsewhere::Moving);
+                continue;
+            }
             let failed = |why: Refusal| {
                 StartError::failed(format!("cannot use the store of the tenant {name}: {}", why.detail))
             };
             tenants.open_one(name).await.map_err(failed)?;
         }
         Ok(tenants)
+    }
+
+    async fn is_at_another_server(&self, name: &str) -> bool {
+        let Some((stores, _)) = &self.stores else { return false };
+        let of_owner = name.to_owned();
+        let owner = stores.wait_for(&self.world, move |stores| stores.owner(&of_owner)).await;
+        owner.is_ok_and(|owner| owner.is_some_and(|owner| Some(&*owner.node) != stores.node()))
+    }
+
+    /// Serves a tenant from now on that is not served here.
+    pub(crate) async fn take(&self, name: &str) -> Result<(), Refusal> {
+        let _one_at_a_time = self.creation.lock().await;
+        if self.engine(name).is_none() {
+            self.open_one(name).await?;
+        }
+        self.replace_elsewhere(name, None);
+        Ok(())
+    }
+
+    /// Ends serving a tenant, unless one of its runs is unfinished: it would be interrupted. Its streams end, and its store is
+    /// given back. Returns whether that happened.
+    pub(crate) async fn give_back(&self, name: &str) -> Result<bool, Error> {
+        let _one_at_a_time = self.creation.lock().await;
+        let engine = self.others.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let Some(engine) = engine else { return Ok(true) };
+        if !engine.catalogue().unfinished().await?.is_empty() {
+            return Ok(false);
+        }
+        self.set_elsewhere(name, Elsewhere::Moving);
+        self.others.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        engine.shutdown().await;
+        if let Some(exporter) = self.exporter.get() {
+            exporter.forget(name);
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn set_elsewhere(&self, name: &str, place: Elsewhere) {
+        self.replace_elsewhere(name, Some(place));
+    }
+
+    /// Requests at the server where the tenant was end.
+    fn replace_elsewhere(&self, name: &str, place: Option<Elsewhere>) {
+        let before = {
+            let mut elsewhere = self.elsewhere.write().unwrap_or_else(PoisonError::into_inner);
+            match place {
+                Some(place) => elsewhere.insert(name.to_owned(), place),
+                None => elsewhere.remove(name),
+            }
+        };
+        if let Some(Elsewhere::Server(before)) = before {
+            before.ended.send_replace(true);
+        }
+        self.moved.notify_waiters();
+    }
+
+    /// Where a tenant is; `None` if there is no such tenant.
+    pub(crate) fn place(&self, name: &str) -> Option<TenantPlace> {
+        // In this order: a tenant that is taken is here before it is no longer elsewhere.
+        let elsewhere = self.elsewhere(name).map(TenantPlace::Elsewhere);
+        self.engine(name).map(TenantPlace::Here).or(elsewhere)
+    }
+
+    /// The same after a move that is under way, for which it waits a while.
+    pub(crate) async fn settled_place(&self, name: &str) -> Option<TenantPlace> {
+        let settling = async {
+            loop {
+                let mut moved = pin!(self.moved.notified());
+                moved.as_mut().enable();
+                match self.place(name) {
+                    Some(TenantPlace::Elsewhere(Elsewhere::Moving)) => moved.await,
+                    place => return place,
+                }
+            }
+        };
+        let settled = tokio::time::timeout(limits::SPREAD_PATIENCE, settling).await;
+        settled.unwrap_or_else(|_| self.place(name))
+    }
+
+    /// Where a tenant is that this server knows and does not serve.
+    pub(crate) fn elsewhere(&self, name: &str) -> Option<Elsewhere> {
+        self.elsewhere.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The other servers that have stores of tenants.
+    pub(crate) fn other_servers(&self) -> Vec<ForwardTarget> {
+        let elsewhere = self.elsewhere.read().unwrap_or_else(PoisonError::into_inner);
+        let mut targets: BTreeMap<String, ForwardTarget> = BTreeMap::new();
+        for place in elsewhere.values() {
+            if let Elsewhere::Server(server) = place {
+                targets.entry(server.target.node.clone()).or_insert_with(|| server.target.clone());
+            }
+        }
+        targets.into_values().collect()
     }
 
     async fn open_one(&self, name: &str) -> Result<Engine, Refusal> {
@@ -93,7 +258,12 @@ impl Tenants {
         let redactor = self.default.write().redactor().clone();
         let framing = Arc::new(SseFraming);
         // One key for all: sealed records are bound to their run.
-        let engine = Engine::open_with_key(store, self.world.clone(), framing, redactor, Some(*key)).await?;
+        let world = match self.served {
+            ServedTenants::All => self.world.clone(),
+            // It may end alone.
+            ServedTenants::Spread | ServedTenants::HandedOver => self.world.separate(),
+        };
+        let engine = Engine::open_with_key(store, world, framing, redactor, Some(*key)).await?;
         if let Some(quota) = self.quota.get() {
             engine.write().limit_artifacts(*quota);
         }
@@ -114,19 +284,38 @@ impl Tenants {
         Ok(engine)
     }
 
-    /// The engine of a tenant; its store is created if it is missing.
+    /// Creates the store of a tenant if it is missing.
+    pub(crate) async fn ensure(&self, name: &str) -> Result<(), Refusal> {
+        if self.elsewhere(name).is_some() {
+            return Ok(());
+        }
+        self.get_or_create(name).await.map(drop)
+    }
+
+    /// The engine of a tenant that is not elsewhere; its store is created if it is missing.
     pub(crate) async fn get_or_create(&self, name: &str) -> Result<Engine, Refusal> {
         let _one_at_a_time = self.creation.lock().await;
         if let Some(engine) = self.engine(name) {
             return Ok(engine);
         }
-        let count = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
+        let count = self.count_others();
         if count >= limits::TENANTS_MAX {
             let detail = format!("the limit of {count} tenants is reached");
             return Err(Refusal::new(Code::LimitReached, detail));
         }
         tracing::info!(tenant = name, "creating the store of a new tenant");
         self.open_one(name).await
+    }
+
+    /// How many tenants there are besides the default one.
+    fn count_others(&self) -> usize {
+        let here = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
+        here + self.elsewhere.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// How many tenants there are.
+    pub(crate) fn count(&self) -> usize {
+        1 + self.count_others()
     }
 
     pub(crate) fn default_engine(&self) -> &Engine {
@@ -140,11 +329,30 @@ impl Tenants {
         self.others.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// All engines, the default one first.
+    /// All engines of tenants that are served here, the default one first.
     pub(crate) fn all(&self) -> Vec<(String, Engine)> {
         let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
         let others = others.iter().map(|(name, engine)| (name.clone(), engine.clone()));
-        std::iter::once((TENANT_DEFAULT.to_owned(), self.default.clone())).chain(others).collect()
+        let default = (TENANT_DEFAULT.to_owned(), self.default.clone());
+        let default = Some(default).filter(|_| self.served != ServedTenants::HandedOver);
+        default.into_iter().chain(others).collect()
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+
+    pub(crate) fn served(&self) -> ServedTenants {
+        self.served
+    }
+
+    /// Ends all engines, with everything that belongs to them; the default one first. Returns the number of tasks that did
+    /// not end.
+    pub(crate) async fn shutdown(&self) -> usize {
+        let unfinished = self.default.shutdown().await;
+        let others = self.others.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let others = others.values().map(Engine::shutdown);
+        unfinished + futures_util::future::join_all(others).await.into_iter().sum::<usize>()
     }
 
     /// Signs the heads of runs from now on, in all stores.
@@ -275,7 +483,7 @@ impl Tenants {
     /// The sum over all tenants.
     pub(crate) async fn stats(&self) -> Result<EngineStats, Error> {
         let mut sum = self.default.admin().stats().await?;
-        for (_, engine) in self.all().into_iter().skip(1) {
+        for (_, engine) in self.all().into_iter().filter(|(name, _)| name != TENANT_DEFAULT) {
             sum.add(&engine.admin().stats().await?);
         }
         Ok(sum)

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode};
 use recount_api::admin::{AddToken, AddedToken, AskTicket, Removed, Ticket, Token};
 use recount_api::reply::{One, Page};
-use recount_engine::{RequestContext, Scope};
+use recount_engine::{Caller, Scope};
 use recount_event::Code;
 use recount_face_aep::Refusal;
 use serde_json::json;
@@ -22,8 +22,8 @@ use crate::tenant_folder::TENANT_DEFAULT;
 
 /// Lets only requests with the scope admin pass.
 pub(crate) async fn admin_only(request: Request, next: Next) -> Response {
-    let is_admin = |context: &RequestContext| context.caller.may(Scope::Admin);
-    if request.extensions().get::<RequestContext>().is_some_and(is_admin) {
+    let is_admin = |caller: &Caller| caller.may(Scope::Admin);
+    if request.extensions().get::<Caller>().is_some_and(is_admin) {
         return next.run(request).await;
     }
     Refusal::new(Code::ScopeMissing, "this needs the scope admin").into_response()
@@ -45,7 +45,7 @@ pub(crate) fn managed_tenant(admitted: &Admitted) -> Option<&str> {
 
 pub(crate) async fn add(
     State(gate): State<Gate>,
-    Extension(context): Extension<RequestContext>,
+    Extension(caller): Extension<Caller>,
     Extension(admitted): Extension<Admitted>,
     headers: HeaderMap,
     body: Body,
@@ -57,8 +57,8 @@ pub(crate) async fn add(
             "only administrators of the default tenant can create tokens for other tenants; omit tenant";
         return Err(Refusal::new(Code::ScopeMissing, detail));
     }
-    let new = new_token(request, tenant, &context.caller)?;
-    gate.tenants.get_or_create(&new.tenant).await?;
+    let new = new_token(request, tenant, &caller)?;
+    gate.tenants.ensure(&new.tenant).await?;
     let (row, secret) = gate.tokens.add(new).await?;
     tracing::info!(token = %row.id, tenant = row.tenant, by = row.created_by, "a token was created");
     if let Some(audit) = gate.tenants.audit() {
@@ -81,7 +81,7 @@ pub(crate) async fn list(State(gate): State<Gate>, Extension(admitted): Extensio
 
 pub(crate) async fn remove(
     State(gate): State<Gate>,
-    Extension(context): Extension<RequestContext>,
+    Extension(caller): Extension<Caller>,
     Extension(admitted): Extension<Admitted>,
     Path(token): Path<String>,
 ) -> Result<Response, Refusal> {
@@ -96,10 +96,9 @@ pub(crate) async fn remove(
     if !gate.tokens.remove(id, managed_tenant(&admitted)).await? {
         return Err(missing());
     }
-    tracing::info!(token = %id, by = context.caller.name, "a token was revoked");
+    tracing::info!(token = %id, by = caller.name, "a token was revoked");
     if let Some(audit) = gate.tenants.audit() {
-        let facts =
-            json!({"token_id": id.to_string(), "by": context.caller.name, "caller_id": context.caller.id});
+        let facts = json!({"token_id": id.to_string(), "by": caller.name, "caller_id": caller.id});
         audit.record(AuditKind::TokenRevoked, facts).await;
     }
     Ok(json(StatusCode::OK, &One::new("removed", Removed { id: id.to_string() })))
@@ -107,12 +106,12 @@ pub(crate) async fn remove(
 
 pub(crate) async fn ticket(
     State(gate): State<Gate>,
-    Extension(context): Extension<RequestContext>,
+    Extension(caller): Extension<Caller>,
     Extension(admitted): Extension<Admitted>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    if !context.caller.may(Scope::Read) {
+    if !caller.may(Scope::Read) {
         return Err(Refusal::new(Code::ScopeMissing, "a ticket needs the scope read"));
     }
     let request: AskTicket = read(&headers, body).await?;

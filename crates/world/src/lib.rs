@@ -38,6 +38,12 @@ impl World {
         }
     }
 
+    /// The same with a task tree of its own, for a part of the process that ends alone.
+    #[must_use]
+    pub fn separate(&self) -> Self {
+        World { tasks: self.tasks.separate(), ..self.clone() }
+    }
+
     /// Waits until the clock shows `at_ms`. Looks again in steps, because a wall clock may be set.
     pub async fn sleep_until_ms(&self, at_ms: u64) {
         loop {

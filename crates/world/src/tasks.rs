@@ -82,14 +82,25 @@ impl Shutdown {
 impl Tasks {
     #[expect(clippy::new_without_default, reason = "each world creates exactly one tree")]
     pub fn new() -> Self {
+        let blocking = Arc::new(tokio::sync::Semaphore::new(crate::limits::BLOCKING_MAX));
+        let abandoned = Arc::new(tokio::sync::Semaphore::new(crate::limits::ABANDONED_MAX));
+        Tasks::with_limits(blocking, abandoned)
+    }
+
+    fn with_limits(blocking: Arc<tokio::sync::Semaphore>, abandoned: Arc<tokio::sync::Semaphore>) -> Self {
         let group = || Group {
             stop: watch::channel(false).0,
             alive: AtomicUsize::new(0),
             ended: tokio::sync::Notify::new(),
         };
-        let blocking = Arc::new(tokio::sync::Semaphore::new(crate::limits::BLOCKING_MAX));
-        let abandoned = Arc::new(tokio::sync::Semaphore::new(crate::limits::ABANDONED_MAX));
         Tasks { inner: Arc::new(Inner { groups: [group(), group(), group(), group()], blocking, abandoned }) }
+    }
+
+    /// A tree that ends on its own. Both share their limits of blocking and abandoned work.
+    #[must_use]
+    pub fn separate(&self) -> Self {
+        let Inner { blocking, abandoned, .. } = &*self.inner;
+        Tasks::with_limits(blocking.clone(), abandoned.clone())
     }
 
     fn group(&self, kind: Kind) -> &Group {

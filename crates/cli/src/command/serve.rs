@@ -26,6 +26,9 @@ pub(super) struct Serve {
     /// Host and port at which other servers on the same database reach this one; default: the bound address
     #[arg(long, value_name = "HOST:PORT")]
     node_address: Option<String>,
+    /// Let standbys own the stores of some tenants; set it on all servers of the database
+    #[arg(long)]
+    spread_tenants: bool,
     /// Certificate for TLS, a PEM file; a changed file is read again
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -95,6 +98,7 @@ impl Serve {
             config: self.config,
             store: self.store,
             node_address: self.node_address,
+            spread_tenants: self.spread_tenants,
             tls_cert: self.tls_cert,
             tls_key: self.tls_key,
             durability: self.durability,

@@ -12,6 +12,13 @@ pub struct Aaep {
     pub rooms: Rooms,
 }
 
+impl Aaep {
+    /// Without a further address and without an agent: for a part of a server that has another one.
+    pub(crate) fn without_room(self) -> Self {
+        Aaep { rooms: Rooms { access: self.rooms.access, ..Rooms::default() }, ..self }
+    }
+}
+
 impl Default for Aaep {
     fn default() -> Self {
         Aaep { subscriptions_max: recount_face_aaep::limits::SUBSCRIPTIONS_MAX, rooms: Rooms::default() }

@@ -16,6 +16,8 @@ pub struct Options {
     pub store: Option<String>,
     /// Where other servers on the same database reach this one.
     pub node_address: Option<String>,
+    /// Whether other servers on the same database may own stores of tenants.
+    pub spread_tenants: bool,
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
     pub durability: Option<String>,

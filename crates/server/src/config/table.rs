@@ -132,6 +132,8 @@ settings! { place;
         "the PostgreSQL database that [holds the stores](operations.md#use-postgresql), as `postgres://USER@HOST/DATABASE`; `none`: the data folder holds them";
     node_address: Option<String> = Text "store.node_address" flag "--node-address", "auto", host_or_auto,
         "the host and port at which [other servers](nodes.md) on the same database reach this one; `auto`: the bound address, or the name of this machine if all its addresses are bound";
+    spread_tenants: bool = Bool "store.spread_tenants" flag "--spread-tenants", "false", yes_or_no,
+        "`true`: standbys own the stores of some [tenants](nodes.md#spread-tenants) and execute their runs; set it on all servers of the database";
     durability: Durability = Text "store.durability" flag "--durability", "strict", durability,
         "of stores in the data folder. `strict`: acknowledged means on disk; `relaxed`: faster, but a power failure may lose the last moments";
     hot_events_max: Option<u64> = Hidden "store.hot_events_max", "off", count,

@@ -3,7 +3,7 @@
 //! Start at [`Webhooks`]. URLs and secrets are checked here and never shown: the URL of a chat program is a secret, too. It
 //! must not know how events are delivered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -121,6 +121,11 @@ impl WebhookSecret {
 pub struct Webhooks(pub(crate) Arc<Vec<Arc<Webhook>>>);
 
 impl Webhooks {
+    /// The tenants that have webhooks.
+    pub(crate) fn tenants(&self) -> BTreeSet<String> {
+        self.0.iter().map(|webhook| webhook.tenant.clone()).collect()
+    }
+
     pub(crate) fn named(&self, name: &str) -> Option<&Arc<Webhook>> {
         self.0.iter().find(|webhook| webhook.name == name)
     }

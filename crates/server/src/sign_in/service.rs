@@ -322,7 +322,7 @@ impl SignInService {
 
     /// Creates the token of a person.
     async fn issue(&self, person: &Person, tenant: String, client: &str) -> Result<AddedToken, Denied> {
-        self.gate.tenants.get_or_create(&tenant).await?;
+        self.gate.tenants.ensure(&tenant).await?;
         let created_by = format!("{CREATOR}{} as {}", self.settings.issuer, person.id);
         self.remove_old(&tenant, &created_by).await.map_err(Refusal::from)?;
         let scopes = person.grants.get(&tenant).into_iter().flatten().map(|named| scope(*named));

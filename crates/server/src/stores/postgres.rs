@@ -69,6 +69,10 @@ impl PostgresStores {
         self.database.owner(name)
     }
 
+    pub(super) fn database(&self) -> &Database {
+        &self.database
+    }
+
     pub(super) async fn lost(&self) {
         self.database.lost().await;
     }

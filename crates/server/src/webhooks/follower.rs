@@ -39,7 +39,8 @@ impl Follower {
         let mut is_new_tenant = false;
         loop {
             match self.tenants.engine(&webhook.tenant) {
-                None => is_new_tenant = true,
+                // One that another server has given back is not new.
+                None => is_new_tenant = self.tenants.elsewhere(&webhook.tenant).is_none(),
                 Some(engine) => match self.follow(&engine, &sender, is_new_tenant).await {
                     Ok(()) => return,
                     Err(error) => {

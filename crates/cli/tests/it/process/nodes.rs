@@ -21,11 +21,14 @@ const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 struct Place {
     url: String,
     folder: tempfile::TempDir,
+    /// Whether its servers spread tenants.
+    spreads: bool,
 }
 
 impl Place {
     fn new() -> Self {
-        Place { url: recount_test_postgres::fresh_database(), folder: tempfile::tempdir().unwrap() }
+        let (url, folder) = (recount_test_postgres::fresh_database(), tempfile::tempdir().unwrap());
+        Place { url, folder, spreads: false }
     }
 
     fn data(&self, name: &str) -> PathBuf {
@@ -36,6 +39,9 @@ impl Place {
     fn spawn(&self, name: &str, bind: &str) -> Server {
         let mut command = recount();
         command.args(["serve", "--bind", bind, "--log", "warn", "--data"]).arg(self.data(name));
+        if self.spreads {
+            command.arg("--spread-tenants");
+        }
         Server::of(command.env("RECOUNT_STORE", &self.url))
     }
 
@@ -73,20 +79,26 @@ impl Place {
 
     /// Waits until the server owns the stores and serves them.
     async fn until_owner(&self, server: &Server) {
+        self.until_owner_of("default", server).await;
+        until_ready(server).await;
+    }
+
+    /// Waits until the server owns a store.
+    async fn until_owner_of(&self, store: &str, server: &Server) {
         let until = recount_world::moment() + PATIENCE;
-        loop {
+        while self.owner_of(store).as_deref() != Some(&*server.address) {
             let listed = self.listed();
-            let of_server =
-                listed.iter().find(|line| line["address"] == format!("http://{}", server.address));
-            let node = of_server.map(|line| line["node"].clone());
-            let owns = |line: &Value| line["store"] == "default" && Some(&line["owner"]) == node.as_ref();
-            if listed.iter().any(owns) {
-                break;
-            }
-            assert!(recount_world::moment() < until, "the server never owns the stores: {listed:?}");
+            assert!(recount_world::moment() < until, "the server never owns {store}: {listed:?}");
             look_again().await;
         }
-        until_ready(server).await;
+    }
+
+    /// The address of the server that owns a store.
+    fn owner_of(&self, store: &str) -> Option<String> {
+        let listed = self.listed();
+        let owner = &listed.iter().find(|line| line["store"] == store)?["owner"];
+        let node = listed.iter().find(|line| !owner.is_null() && &line["node"] == owner)?;
+        Some(node["address"].as_str()?.trim_start_matches("http://").to_owned())
     }
 }
 
@@ -128,7 +140,12 @@ impl Account {
 
     /// Everything that was acknowledged is there once, in order and without a gap.
     async fn check(&self, server: &Server) {
-        let client = Client::new(&server.url(), None).unwrap();
+        self.check_with(&Client::new(&server.url(), None).unwrap()).await;
+        let verified = server.ask(&["verify", &self.run]);
+        assert_eq!(verified.status, 0, "{verified:?}");
+    }
+
+    async fn check_with(&self, client: &Client) {
         let page = client.read_run_events(&self.run, None, Some(1000)).await.unwrap();
         let events: Vec<Value> =
             page.data.iter().map(|envelope| serde_json::from_str(envelope.get()).unwrap()).collect();
@@ -137,8 +154,6 @@ impl Account {
         }
         let texts: Vec<&str> = events.iter().filter_map(|event| event["data"]["text"].as_str()).collect();
         assert_eq!(texts, self.acknowledged);
-        let verified = server.ask(&["verify", &self.run]);
-        assert_eq!(verified.status, 0, "{verified:?}");
     }
 }
 
@@ -295,4 +310,202 @@ async fn a_standby_that_is_stopped_while_it_takes_over_ends() {
         () = test => {}
         ended = connection => panic!("the connection of the test ended: {ended:?}"),
     }
+}
+
+/// A tenant, its token, and clients of it at two servers.
+struct Tenant {
+    token: String,
+    account: Account,
+    followers: [Follower; 2],
+}
+
+impl Tenant {
+    fn token(name: &str, server: &Server) -> String {
+        let scopes = "read,run,ingest,admin,approve";
+        let added = server.ask(&["token", "add", name, "--tenant", name, "--scope", scopes]).good();
+        added.trim().to_owned()
+    }
+
+    async fn begin(token: String, servers: [&Server; 2]) -> Self {
+        let clients = servers.map(|server| Client::new(&server.url(), Some(&token)).unwrap());
+        let account = Account::begin(&clients[0]).await;
+        let followers = [0, 1].map(|at| Follower::begin(&clients[at], &account.run));
+        Tenant { token, account, followers }
+    }
+
+    fn client(&self, server: &Server) -> Client {
+        Client::new(&server.url(), Some(&self.token)).unwrap()
+    }
+
+    /// Appends through a server; both followers receive it.
+    async fn append(&mut self, server: &Server) {
+        self.account.append(&self.client(server)).await;
+        for follower in &mut self.followers {
+            follower.until(&self.account.acknowledged).await;
+        }
+    }
+
+    /// A command of a run of this tenant writes the name of its server's data folder.
+    async fn until_a_run_ends(&self, server: &Server) -> String {
+        let client = self.client(server);
+        let command = CreateRun {
+            kind: "shell".to_owned(),
+            command: Some("echo done".to_owned()),
+            ..CreateRun::default()
+        };
+        let run = client.create_run(&command).await.unwrap().id;
+        let mut tail = client.tail(Source::Run(run), None, Until::Ended);
+        let mut last = String::new();
+        while let Some(item) = tokio::time::timeout(PATIENCE, tail.next()).await.expect("the run ends") {
+            if let TailItem::Event { envelope, .. } = item.unwrap() {
+                last = serde_json::from_str::<Value>(&envelope).unwrap()["type"].to_string();
+            }
+        }
+        last
+    }
+}
+
+#[tokio::test]
+async fn tenants_are_spread_over_servers_and_work_at_each_of_them() {
+    let place = Place { spreads: true, ..Place::new() };
+    let mut first = place.spawn("first", "127.0.0.1:0").listening();
+    let tokens = ["acme", "zeta"].map(|name| Tenant::token(name, &first));
+    let mut second = place.standby("second", "first").await;
+    until_ready(&second).await;
+    let [acme, zeta] = tokens;
+    // One of them has moved, and the other one stays beside the default tenant.
+    place.until_owner_of("acme", &second).await;
+    assert_eq!(place.owner_of("zeta").as_deref(), Some(&*first.address));
+    let mut acme = Tenant::begin(acme, [&first, &second]).await;
+    let mut zeta = Tenant::begin(zeta, [&first, &second]).await;
+    for server in [&first, &second] {
+        for tenant in [&mut acme, &mut zeta] {
+            tenant.append(server).await;
+            assert_eq!(tenant.until_a_run_ends(server).await, "\"run.finished\"");
+            tenant.account.check_with(&tenant.client(server)).await;
+        }
+    }
+
+    // The server of a tenant hangs: no other tenant notices, and its own continues at the main server.
+    second.pause();
+    let elsewhere = Client::new(&first.url(), Some(&zeta.token)).unwrap();
+    zeta.account.append(&elsewhere).await;
+    zeta.followers[0].until(&zeta.account.acknowledged).await;
+    acme.account.append(&acme.client(&first)).await;
+    acme.followers[0].until(&acme.account.acknowledged).await;
+    place.until_owner_of("acme", &first).await;
+    acme.account.check_with(&acme.client(&first)).await;
+    second.go_on();
+    assert_ne!(second.wait().code(), Some(0), "it ends with an error, because it has lost its lease");
+
+    // The main server is killed while another one has a tenant.
+    let third = place.standby("third", "first").await;
+    place.until_owner_of("zeta", &third).await;
+    zeta.account.append(&elsewhere).await;
+    first.kill();
+    place.until_owner(&third).await;
+    for tenant in [&mut acme, &mut zeta] {
+        tenant.account.append(&tenant.client(&third)).await;
+        tenant.account.check_with(&tenant.client(&third)).await;
+    }
+    for store in ["acme", "zeta"] {
+        place.until_owner_of(store, &third).await;
+    }
+}
+
+/// The head of a response, and the connection after it.
+async fn exchange(address: &str, request: &str) -> (String, tokio::net::TcpStream) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    (String::from_utf8(head).unwrap(), stream)
+}
+
+#[tokio::test]
+async fn a_tenant_at_another_server_has_everything_that_a_tenant_has() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let place = Place { spreads: true, ..Place::new() };
+    let first = place.spawn("first", "127.0.0.1:0").listening();
+    let token = Tenant::token("acme", &first);
+    let second = place.standby("second", "first").await;
+    place.until_owner_of("acme", &second).await;
+    let mut acme = Tenant::begin(token.clone(), [&first, &second]).await;
+    acme.append(&second).await;
+    let with_token = |server: &Server, arguments: &[&str]| {
+        let mut command = recount();
+        command.env("RECOUNT_URL", server.url()).env("RECOUNT_TOKEN", &token).args(arguments);
+        CommandOutput::of(&mut command)
+    };
+    for server in [&first, &second] {
+        let head = format!("Host: {}\r\nAuthorization: Bearer {token}\r\n", server.address);
+        // WebSockets.
+        let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: aaep.v1\r\n";
+        let request = format!("GET /aaep/v1/ws HTTP/1.1\r\n{head}{upgrade}\r\n");
+        let (answer, mut socket) = exchange(&server.address, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
+        socket.write_all(&[0x89, 0x81, 0, 0, 0, 0, b'x']).await.unwrap();
+        let mut pong = [0; 3];
+        tokio::time::timeout(PATIENCE, socket.read_exact(&mut pong)).await.unwrap().unwrap();
+        assert_eq!(pong, [0x8a, 1, b'x']);
+        // A client that claims to be another one, and the tokens of the tenant, which the main server has.
+        let forged = "Recount-Vouched-Client: {\"tenant\":\"default\"}\r\n";
+        let request = format!("GET /admin/tokens HTTP/1.1\r\n{head}{forged}Connection: close\r\n\r\n");
+        let (answer, mut body) = exchange(&server.address, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let mut text = String::new();
+        body.read_to_string(&mut text).await.unwrap();
+        assert!(text.contains("\"tenant\":\"acme\"") && !text.contains("\"tenant\":\"default\""), "{text}");
+    }
+
+    // What the main server says about all of them.
+    let rotated = format!(
+        "POST /admin/signing-keys HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: 0\r\n\
+         Connection: close\r\n\r\n",
+        first.address
+    );
+    let (answer, _) = exchange(&first.address, &rotated).await;
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    let keys = reqwest::get(format!("{}/.well-known/recount-keys", first.url())).await.unwrap();
+    let keys: Value = serde_json::from_str(&keys.text().await.unwrap()).unwrap();
+    // That of the default tenant, and two of acme: the new one and the one before.
+    assert_eq!(keys["keys"].as_array().unwrap().len(), 3, "{keys}");
+    let metrics = reqwest::get(format!("{}/metrics", first.url())).await.unwrap().text().await.unwrap();
+    assert!(metrics.contains(&format!("recount_runs{{server=\"{}\"}} ", second.address)), "{metrics}");
+    let doctor = first.ask(&["doctor"]).data;
+    for line in ["store of acme", &format!("server {}", second.address)] {
+        assert!(doctor.contains(line), "{doctor}");
+    }
+    with_token(&second, &["verify", &acme.account.run]).good();
+
+    // The audit trail, which the main server has.
+    with_token(&second, &["delete", "--yes", &acme.account.run]).good();
+    let trail = format!("{}/audit/v1/events", first.url());
+    let trail = reqwest::get(trail).await.unwrap().text().await.unwrap();
+    for words in [
+        "ext.recount.removed",
+        "ext.recount.signing_key_rotated",
+        &*format!("\"server\":\"{}\"", second.address),
+    ] {
+        assert!(trail.contains(words), "{words}: {trail}");
+    }
+    assert_eq!(trail.matches("\"type\":\"ext.recount.removed\"").count(), 1, "{trail}");
+
+    // A revoked token ends a stream at the other server.
+    let client = acme.client(&second);
+    let mut tail = client.tail(Source::Feed, None, Until::Ended);
+    let stream = async { while let Some(Ok(_)) = tail.next().await {} };
+    let revoked = async {
+        look_again().await;
+        let listed = first.ask(&["token", "ls", "--json"]).data;
+        let listed: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let id = listed.iter().find(|token| token["tenant"] == "acme").unwrap()["id"].as_str().unwrap();
+        first.ask(&["token", "rm", id]).good();
+    };
+    let both = tokio::time::timeout(PATIENCE, async { tokio::join!(stream, revoked) });
+    both.await.expect("the stream ends with the token");
 }
