@@ -28,7 +28,6 @@ pub(crate) use self::token::{created, new_token, public_token, scope};
 use crate::config::Aap;
 pub use crate::config::{Access, UnixUser};
 use crate::peer::{Peer, PeerId};
-use crate::spread::VouchedClient;
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::tenants::{TenantPlace, Tenants};
 
@@ -58,6 +57,13 @@ pub(crate) struct IdentifiedClient {
     pub(crate) caller: Caller,
     pub(crate) place: TenantPlace,
     pub(crate) admitted: Admitted,
+}
+
+/// A client that the main server has identified; in the extensions of its requests at another server.
+#[derive(Clone)]
+pub(crate) struct VouchedClient {
+    pub(crate) tenant: Arc<str>,
+    pub(crate) caller: Caller,
 }
 
 /// Whose rights a request has.

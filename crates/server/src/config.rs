@@ -168,7 +168,7 @@ impl Config {
                 "cannot determine the data folder, because HOME is not set; use --data FOLDER",
             ));
         }
-        check_database(values.store.as_ref(), &options)?;
+        check_database(values.store.as_ref(), values.spread_tenants, &options)?;
         let otel = otel::settle(&values, &lookup);
         Ok(Config {
             bind,
@@ -288,8 +288,14 @@ fn reachable(bound: SocketAddr) -> String {
 }
 
 /// Refuses options that contradict a database.
-fn check_database(store: Option<&DatabaseUrl>, options: &Options) -> Result<(), StartError> {
-    let Some(url) = store else { return Ok(()) };
+fn check_database(store: Option<&DatabaseUrl>, spreads: bool, options: &Options) -> Result<(), StartError> {
+    let Some(url) = store else {
+        if spreads {
+            let message = "store.spread_tenants needs a database that servers share; name one with --store";
+            return Err(StartError::usage(message));
+        }
+        return Ok(());
+    };
     if options.in_memory {
         let message =
             format!("events are kept in memory only, so the database {url} would not be used; omit one");

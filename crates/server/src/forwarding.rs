@@ -13,6 +13,7 @@ use recount_engine::SEAL_KEY_BYTES;
 use recount_world::Entropy;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use crate::limits;
 use crate::tls::{self, ServerTls};
@@ -104,6 +105,9 @@ impl From<io::Error> for NotForwarded {
         NotForwarded::Unreachable(error)
     }
 }
+
+/// The owner of the stores, as far as it is known.
+pub(crate) type KnownOwner = watch::Receiver<Option<ForwardTarget>>;
 
 impl ForwardTarget {
     /// A server by the URL in the database.

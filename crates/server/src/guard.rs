@@ -16,9 +16,9 @@ use recount_engine::RequestContext;
 use recount_event::Code;
 use recount_face_aep::Refusal;
 
-use crate::access::{Gate, IdentifiedClient, without_ticket};
+use crate::access::{Gate, IdentifiedClient, VouchedClient, without_ticket};
 use crate::peer::{ArrivedAt, Encrypted, Peer};
-use crate::spread::{ForwardedRequest, VouchedClient};
+use crate::spread::ForwardedRequest;
 use crate::tenants::TenantPlace;
 use crate::{audit, decide, limits, sign_in, web};
 

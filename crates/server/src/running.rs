@@ -16,7 +16,7 @@ use recount_engine::{Engine, Profiles, Redactor};
 use recount_event::Code;
 use recount_face_aep::{FaceState, Refusal, SseFraming, check_query};
 use recount_log::Store;
-use recount_world::{Kind, World};
+use recount_world::World;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -280,24 +280,19 @@ impl Running {
             None => None,
         };
         let address = bound_address.unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into());
-        let failed = |error| StartError::failed(format!("cannot read the tokens: {error}"));
-        let tokens = ActiveTokens::load(engine.clone()).await.map_err(failed)?;
-        let ServerSettings { served, relay, .. } = entry.clone();
-        let tenants = Tenants::open(engine.clone(), stores.clone().zip(key), served).await?;
-        if key.is_some() {
-            let failed = |error| StartError::failed(format!("cannot sign heads of runs: {error}"));
-            tenants.sign_heads().await.map_err(failed)?;
-        }
-        if let Some(relay) = relay {
-            tenants.record_in(Audit::of_another_server(engine.clone(), relay));
-        } else if let Some(stores) = &stores {
-            let facts = json!({
-                "version": env!("CARGO_PKG_VERSION"), "address": bound_address.map(|address| address.to_string()),
-                "socket": socket_path, "settings": entry.settings,
-            });
-            record_start(&tenants, stores, &engine, facts).await?;
-        }
-        let ServerSettings { access, aap, aaep, profiles, tls, webhooks, public_url, sign_in, .. } = entry;
+        let tokens = ActiveTokens::load(engine.clone()).await;
+        let tokens =
+            tokens.map_err(|error| StartError::failed(format!("cannot read the tokens: {error}")))?;
+        let tenants = Tenants::open(engine.clone(), stores.clone().zip(key), entry.served).await?;
+        sign_heads(&tenants, key.is_some()).await?;
+        let facts = json!({
+            "version": env!("CARGO_PKG_VERSION"), "address": bound_address.map(|address| address.to_string()),
+            "socket": socket_path, "settings": entry.settings,
+        });
+        record_start(&tenants, stores.as_ref(), &engine, entry.relay, facts).await?;
+        let ServerSettings {
+            access, aap, aaep, profiles, tls, webhooks, public_url, sign_in, served, ..
+        } = entry;
         let gate = Gate::new(bound_address, access, aap, tenants, tokens, &world);
         if served != ServedTenants::HandedOver {
             create_tenants_of_users(&gate).await?;
@@ -312,7 +307,7 @@ impl Running {
         let connections = ConnectionLimits::new(Files::now().connections_max());
         let full = full(connections.places_max(), &engine);
         let links = key.as_ref().zip(public_url).map(|(key, url)| DecisionLinks::new(key, &url));
-        let staying = webhooks.tenants();
+        let (staying, tenants) = (webhooks.tenants(), gate.tenants.clone());
         let service = WebhookService::start(&webhooks, &gate.tenants, links.as_ref(), &world);
         let sources = Sources {
             webhooks: service.clone(),
@@ -327,7 +322,6 @@ impl Running {
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let tenants = gate.tenants.clone();
         let decisions = links.map(|links| Decisions { links, webhooks, tenants });
         let sign_in = sign_in
             .zip(key.as_ref())
@@ -337,10 +331,8 @@ impl Running {
             let (key, entropy) = (NodeKey::derive(&key), world.entropy.clone());
             Arc::new(ForwardAcceptor { key, entropy, allows_anonymous: gate.allows_anonymous() })
         });
-        if let (ServedTenants::Spread, Some((key, stores))) = (served, key.zip(sources.tenants.stores())) {
-            let (tenants, key) = (sources.tenants.clone(), NodeKey::derive(&key));
-            let spread = Spread::new(tenants, stores.clone(), key, world.clone(), staying, tls.is_some());
-            world.tasks.spawn_until_shutdown(Kind::Service, async move { match spread.run().await {} });
+        if served == ServedTenants::Spread {
+            Spread::start(&gate.tenants, key.as_ref(), staying, tls.is_some());
         }
         let mut bound = Vec::new();
         let mut room_address = None;
@@ -411,13 +403,28 @@ async fn bind_room(entry: &ServerSettings, is_near: bool) -> Result<Option<TcpLi
     Ok(Some(bind_for("aaep.room_bind", bind).await?))
 }
 
+/// With a key, heads of runs are signed from now on.
+async fn sign_heads(tenants: &Tenants, has_key: bool) -> Result<(), StartError> {
+    if has_key {
+        let failed = |error| StartError::failed(format!("cannot sign heads of runs: {error}"));
+        tenants.sign_heads().await.map_err(failed)?;
+    }
+    Ok(())
+}
+
 /// Opens the audit trail, which begins with these facts about the server.
 async fn record_start(
     tenants: &Tenants,
-    stores: &Stores,
+    stores: Option<&Stores>,
     engine: &Engine,
+    relay: Option<Arc<Relay>>,
     facts: serde_json::Value,
 ) -> Result<(), StartError> {
+    if let Some(relay) = relay {
+        tenants.record_in(Audit::of_another_server(engine.clone(), relay));
+        return Ok(());
+    }
+    let Some(stores) = stores else { return Ok(()) };
     let redactor = engine.write().redactor().clone();
     tenants.record_in(Audit::open(stores, engine.world().clone(), redactor, facts).await?);
     tenants.record_dropped_ends().await;

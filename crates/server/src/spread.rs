@@ -1,27 +1,25 @@
 //! Spreads tenants over the servers of a database: the main server, which owns the store of the default tenant, hands others over
 //! to standbys, and sends their requests there.
 //!
-//! The database says which server has a store, so nothing about that is stored elsewhere. The main server identifies all
-//! clients; standbys trust it. See `docs/decisions/0155`. Start at [`Spread::run`]; `hosting.rs` is the other side.
+//! The database has the owner of each store, so nothing about that is stored elsewhere. The main server identifies all
+//! clients; standbys trust it. See `docs/decisions/0155`. Start at [`Spread::start`]; `hosting.rs` is the other side.
 
 mod balance;
-mod client;
+pub(crate) mod client;
 mod forward;
-mod hosting;
-mod peers;
+pub(crate) mod peers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use recount_engine::SEAL_KEY_BYTES;
 use recount_log_postgres::{NodeRow, StoreRow, Survey};
 use recount_world::{Kind, World};
 use tokio::time::Instant;
 
 use self::balance::{IDLE, Move, ServerLoad, TenantLoad, next_move};
-pub(crate) use self::client::VouchedClient;
 pub(crate) use self::forward::{ForwardedRequest, forward};
-pub(crate) use self::hosting::Hosting;
 pub(crate) use self::peers::{add_checks, add_keys, add_metrics};
 use self::peers::{check_ready, give_back, hand_over, relay_audit};
 use crate::audit::Audit;
@@ -78,20 +76,34 @@ impl Load {
 }
 
 impl Spread {
-    pub(crate) fn new(
-        tenants: Arc<Tenants>,
-        stores: Stores,
-        key: NodeKey,
-        world: World,
+    /// Starts it, if the stores are in a database.
+    pub(crate) fn start(
+        tenants: &Arc<Tenants>,
+        key: Option<&[u8; SEAL_KEY_BYTES]>,
         staying: BTreeSet<String>,
         needs_tls: bool,
-    ) -> Self {
-        let (loads, refusing, relayed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Spread { tenants, stores, key, world, staying, needs_tls, loads, refusing, relayed }
+    ) {
+        let Some((key, stores)) = key.zip(tenants.stores().filter(|stores| stores.database().is_some()))
+        else {
+            return;
+        };
+        let world = tenants.world().clone();
+        let spread = Spread {
+            tenants: tenants.clone(),
+            stores: stores.clone(),
+            key: NodeKey::derive(key),
+            world: world.clone(),
+            staying,
+            needs_tls,
+            loads: BTreeMap::new(),
+            refusing: BTreeMap::new(),
+            relayed: BTreeMap::new(),
+        };
+        world.tasks.spawn_until_shutdown(Kind::Service, async move { match spread.run().await {} });
     }
 
     /// Looks where the tenants are, takes those without a server, and moves others, until the server stops.
-    pub(crate) async fn run(mut self) -> Infallible {
+    async fn run(mut self) -> Infallible {
         loop {
             match self.stores.wait_for(&self.world, Stores::survey).await {
                 Ok(survey) => {

@@ -17,25 +17,21 @@ use recount_transport::StallGuard;
 use recount_world::{Kind, Shutdown, World};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 
 use crate::connection_limits::{Admission, ConnectionLimits};
 use crate::encryption::Encryption;
-use crate::forwarding::{self, ForwardTarget, Forwarded, NotForwarded};
+use crate::forwarding::{self, ForwardTarget, Forwarded, KnownOwner, NotForwarded};
+use crate::hosting::Hosting;
 use crate::refusing::refuse_connection;
-use crate::spread::Hosting;
 use crate::tls::ServerTls;
 use crate::{Files, health, limits};
-
-/// The owner of the stores, as far as it is known.
-pub(crate) type Owner = watch::Receiver<Option<ForwardTarget>>;
 
 /// What all connections share.
 #[derive(Clone)]
 struct Standby {
     world: World,
     redactor: Arc<Redactor>,
-    owner: Owner,
+    owner: KnownOwner,
     arrived_at: SocketAddr,
     /// Encrypts its own responses. Connections to the owner are encrypted by the owner.
     encryption: Option<Encryption>,
@@ -50,7 +46,7 @@ pub(crate) async fn serve_until<T>(
     arrived_at: SocketAddr,
     world: &World,
     redactor: &Arc<Redactor>,
-    (owner, hosting): (Owner, &OnceLock<Hosting>),
+    (owner, hosting): (KnownOwner, &OnceLock<Hosting>),
     tls: Option<ServerTls>,
     opened: impl Future<Output = T>,
 ) -> T {
@@ -220,6 +216,7 @@ mod tests {
 
     use recount_engine::SEAL_KEY_BYTES;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::sync::watch;
 
     use super::*;
     use crate::forwarding::NodeKey;

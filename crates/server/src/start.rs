@@ -5,37 +5,33 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
-use axum::Router;
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
 use recount_log::{Fault, FaultKind, MemoryStore, Retry, Store};
-use recount_otel::metrics::ReadPage;
-use recount_otel::{ExportSettings, Exporter};
 use recount_run::{CancelledBy, Command};
 use recount_world::platform;
 use recount_world::{Kind, World};
-use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, AgentPool};
-use crate::audit::Relay;
+use crate::assembly::{attach_agents, configure_tenants, export_settings, server_settings};
 use crate::boxed;
-use crate::config::{Access, Config, LogFormat, Options, TraceExport, Webhooks};
+use crate::config::{Access, Config, LogFormat, Options, TraceExport};
 use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
 use crate::forwarding::{ForwardTarget, NodeKey};
+use crate::hosting::Hosting;
 #[cfg(unix)]
 use crate::passed_sockets::PassedSockets;
 use crate::running::{Listeners, ServerSettings, ServerSockets, address_of};
 use crate::settings::join_names;
-use crate::spread::Hosting;
 use crate::stores::Stores;
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::tenants::ServedTenants;
 use crate::tls::ServerTls;
-use crate::{Files, Running, StartError, backup, limits, logging, metrics, standby};
+use crate::{Files, Running, StartError, backup, limits, logging, standby};
 
 /// The file of a data folder that notes the process and the address of the server that uses it.
 const ADDRESS: &str = "address";
@@ -223,12 +219,6 @@ fn known_secrets(config: &Config, registry: &Registry) -> Result<Vec<Secret>, St
     Ok([of_config, of_runs, of_database, of_webhooks, of_sign_in, of_export].concat())
 }
 
-/// Where and what to export, with the headers of their variable.
-fn export_settings(config: &Config) -> Result<Option<ExportSettings>, StartError> {
-    let export = config.otel.as_ref();
-    export.map(|export| export.settings(&|name| std::env::var(name).ok())).transpose()
-}
-
 /// A server that runs within another program.
 pub struct EmbeddedServer {
     pub running: Running,
@@ -331,12 +321,6 @@ async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
         }));
     }
     Ok(found)
-}
-
-/// Attaches the agents that execute this server's own runs.
-async fn attach_agents(running: &Running, pool: Arc<AgentPool>) -> Result<(), StartError> {
-    let failed = |why| StartError::failed(format!("cannot attach agents for own runs: {why}"));
-    running.gate.tenants.attach_agents(pool).await.map_err(failed)
 }
 
 /// One line for operators that names the runs being resumed.
@@ -555,81 +539,6 @@ async fn assemble_on(
     configure_tenants(config, &running).await?;
     tracing::info!("{}", pool.sandbox_summary(is_open_to_commands(&running)));
     Ok((running, listeners, pool))
-}
-
-fn server_settings(config: &Config, pool: &AgentPool) -> ServerSettings {
-    let settings = config.settings.iter().map(
-        |setting| json!({"key": setting.key, "value": setting.value, "source": setting.source.to_string()}),
-    );
-    ServerSettings {
-        access: config.access.clone(),
-        aap: config.aap.clone(),
-        aaep: config.aaep,
-        profiles: pool.profiles().clone(),
-        webhooks: config.webhooks.clone(),
-        public_url: config.public_url.clone(),
-        sign_in: config.sign_in.clone(),
-        settings: settings.collect(),
-        ..ServerSettings::default()
-    }
-}
-
-/// Sets what all tenants have in common.
-async fn configure_tenants(config: &Config, running: &Running) -> Result<(), StartError> {
-    let tenants = &running.gate.tenants;
-    tenants.limit_artifacts(config.artifacts);
-    tenants.set_retention(config.retention, config.sweep_every);
-    tenants.expect_agents();
-    if let Some(settings) = export_settings(config)? {
-        let failed =
-            |why| StartError::failed(format!("cannot create an HTTP client for otel.endpoint: {why}"));
-        let exporter = Exporter::new(settings).map_err(failed)?;
-        // The main server sends the metrics of all.
-        let is_main = tenants.served() != ServedTenants::HandedOver;
-        if is_main && config.otel.as_ref().is_some_and(|export| export.metrics) {
-            let (sources, world) = (running.sources.clone(), running.engine.world().clone());
-            let read: ReadPage = Box::new(move || {
-                let sources = sources.clone();
-                Box::pin(async move { metrics::read(&sources).await })
-            });
-            exporter.push_metrics(read, recount_otel::limits::METRICS_EVERY, &world).map_err(failed)?;
-        }
-        tenants.export_traces(exporter).await;
-    }
-    Ok(())
-}
-
-/// Serves tenants that another server hands over. It has no listener.
-pub(crate) struct HostedServer {
-    pub(crate) running: Running,
-    pub(crate) router: Router,
-}
-
-impl HostedServer {
-    #[boxed]
-    pub(crate) async fn start(
-        config: &Config,
-        world: World,
-        (stores, empty): (Stores, Arc<dyn Store>),
-        pool: Arc<AgentPool>,
-        redactor: Arc<Redactor>,
-        relay: Arc<Relay>,
-    ) -> Result<Self, StartError> {
-        let entry = ServerSettings {
-            // Tenants with webhooks stay at the main server, and so does whoever signs in.
-            webhooks: Webhooks::default(),
-            sign_in: None,
-            served: ServedTenants::HandedOver,
-            relay: Some(relay),
-            ..server_settings(config, &pool)
-        };
-        let entry = ServerSettings { aaep: entry.aaep.without_room(), ..entry };
-        let sockets = ServerSockets::default();
-        let (running, listeners) = Running::on(sockets, empty, world, Some(stores), entry, redactor).await?;
-        configure_tenants(config, &running).await?;
-        attach_agents(&running, pool).await?;
-        Ok(HostedServer { running, router: listeners.router() })
-    }
 }
 
 /// Whether a command of a run that reaches this server may do everything, because it runs as the user of the server.

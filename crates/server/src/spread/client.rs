@@ -9,23 +9,17 @@ use recount_engine::{Caller, Narrowing, Scope};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::access::VouchedClient;
 use crate::peer::{Encrypted, LocalUser, Peer};
 
 /// Only between servers: the main server removes it from the requests of clients.
-pub(super) const CLIENT: HeaderName = HeaderName::from_static("recount-vouched-client");
+pub(crate) const CLIENT: HeaderName = HeaderName::from_static("recount-vouched-client");
 
 /// Marks the response to a request that changed nothing because it only previewed the change.
-pub(super) const DRY_RUN: HeaderName = HeaderName::from_static("recount-dry-run");
-
-/// A client that another server has identified; in the extensions of its requests.
-#[derive(Clone)]
-pub(crate) struct VouchedClient {
-    pub(crate) tenant: Arc<str>,
-    pub(crate) caller: Caller,
-}
+pub(crate) const DRY_RUN: HeaderName = HeaderName::from_static("recount-dry-run");
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct ClientHeader {
+pub(crate) struct ClientHeader {
     tenant: String,
     id: String,
     name: String,
@@ -65,13 +59,13 @@ impl ClientHeader {
         HeaderValue::from_bytes(escaped(&text).as_bytes()).expect("all of it is printable ASCII")
     }
 
-    pub(super) fn read(value: &HeaderValue) -> Option<Self> {
+    pub(crate) fn read(value: &HeaderValue) -> Option<Self> {
         serde_json::from_slice(value.as_bytes()).ok()
     }
 
     /// Adds the client to its request. `never`: becomes true when the caller loses access, which only the main server learns, so
     /// it ends the request.
-    pub(super) fn add_to(self, request: &mut Request, never: &watch::Sender<bool>) {
+    pub(crate) fn add_to(self, request: &mut Request, never: &watch::Sender<bool>) {
         let ClientHeader { tenant, id, name, scopes, narrowing, has_token, peer, is_encrypted } = self;
         let caller = match has_token {
             true => Caller::new(id, name, scopes, narrowing, never.subscribe(), None),

@@ -18,15 +18,15 @@ use crate::limits;
 use crate::tenants::Tenants;
 
 /// Paths of these requests.
-pub(super) const TENANTS: &str = "/tenants/";
-pub(super) const READY: &str = "/ready";
-pub(super) const AUDIT: &str = "/audit";
-pub(super) const KEYS: &str = "/keys";
-pub(super) const CHECKS: &str = "/checks";
-pub(super) const METRICS: &str = "/metrics";
+pub(crate) const TENANTS: &str = "/tenants/";
+pub(crate) const READY: &str = "/ready";
+pub(crate) const AUDIT: &str = "/audit";
+pub(crate) const KEYS: &str = "/keys";
+pub(crate) const CHECKS: &str = "/checks";
+pub(crate) const METRICS: &str = "/metrics";
 
 /// Tenants are handed over to the same version only: a newer one could migrate their stores.
-pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Whether a server takes tenants. `Err`: why not.
 pub(super) async fn check_ready(tenants: &Tenants, target: &ForwardTarget) -> io::Result<()> {
@@ -53,9 +53,9 @@ pub(super) async fn give_back(tenants: &Tenants, target: &ForwardTarget, tenant:
 
 /// Moves events of another server into the audit trail, until the connection to it fails.
 pub(super) async fn relay_audit(tenants: &Tenants, target: &ForwardTarget, audit: &Audit) -> io::Result<()> {
-    let mut asked = RelayRequest::default();
+    let mut more = RelayRequest::default();
     loop {
-        let body = serde_json::to_vec(&asked).map_err(io::Error::other)?;
+        let body = serde_json::to_vec(&more).map_err(io::Error::other)?;
         let patience = limits::RELAY_POLL + limits::FORWARD_WAIT;
         let body = request(tenants, target, Method::POST, AUDIT, Body::from(body), patience).await?;
         let RelayedEvents { next, events } = parsed(&body)?;
@@ -64,7 +64,7 @@ pub(super) async fn relay_audit(tenants: &Tenants, target: &ForwardTarget, audit
             facts["server"] = target.address.clone().into();
             audit.record_relayed(&event.event_type, facts).await;
         }
-        asked.recorded = next;
+        more.recorded = next;
     }
 }
 

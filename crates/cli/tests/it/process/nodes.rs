@@ -462,7 +462,7 @@ async fn a_tenant_at_another_server_has_everything_that_a_tenant_has() {
         assert!(text.contains("\"tenant\":\"acme\"") && !text.contains("\"tenant\":\"default\""), "{text}");
     }
 
-    // What the main server says about all of them.
+    // What the main server reports of all of them.
     let rotated = format!(
         "POST /admin/signing-keys HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: 0\r\n\
          Connection: close\r\n\r\n",

@@ -21,25 +21,24 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
-use super::client::{CLIENT, ClientHeader, DRY_RUN};
-use super::peers::{AUDIT, CHECKS, KEYS, METRICS, READY, TENANTS, VERSION};
 use crate::agents::AgentPool;
+use crate::assembly::HostedServer;
 use crate::audit::{Relay, RelayRequest};
 use crate::connection::{self, Ends, ServerContext};
 use crate::connection_limits::ConnectionLimits;
-use crate::forwarding::{ForwardAcceptor, NodeKey};
+use crate::forwarding::{ForwardAcceptor, KnownOwner, NodeKey};
 use crate::peer::Peer;
-use crate::standby::Owner;
-use crate::start::HostedServer;
+use crate::spread::client::{CLIENT, ClientHeader, DRY_RUN};
+use crate::spread::peers::{AUDIT, CHECKS, KEYS, METRICS, READY, TENANTS, VERSION};
 use crate::stores::Stores;
 use crate::tls::ServerTls;
 use crate::{Config, StartError, doctor, limits, metrics, signing_keys};
 
 /// Tenants of the main server at this standby. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Hosting(Arc<Inner>);
+pub(crate) struct Hosting(Arc<HostingState>);
 
-struct Inner {
+struct HostingState {
     config: Config,
     registry: Registry,
     redactor: Arc<Redactor>,
@@ -74,7 +73,7 @@ impl Hosting {
         (key, tls): (NodeKey, Option<ServerTls>),
     ) -> Self {
         let acceptor = ForwardAcceptor { key, entropy: world.entropy.clone(), allows_anonymous: false };
-        Hosting(Arc::new(Inner {
+        Hosting(Arc::new(HostingState {
             config: config.clone(),
             registry: registry.clone(),
             redactor: redactor.clone(),
@@ -90,7 +89,13 @@ impl Hosting {
     }
 
     /// Serves a connection of the main server.
-    pub(crate) async fn serve(&self, stream: TcpStream, from: SocketAddr, owner: &Owner, shutdown: Shutdown) {
+    pub(crate) async fn serve(
+        &self,
+        stream: TcpStream,
+        from: SocketAddr,
+        owner: &KnownOwner,
+        shutdown: Shutdown,
+    ) {
         let (node, stream) = match self.0.acceptor.accept_server(stream, self.0.tls.as_ref()).await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -114,7 +119,7 @@ impl Hosting {
     }
 
     /// Gives all tenants back when the main server that handed them over no longer owns the stores.
-    pub(crate) async fn follow(&self, mut owner: Owner) -> Infallible {
+    pub(crate) async fn follow(&self, mut owner: KnownOwner) -> Infallible {
         loop {
             let now = owner.borrow_and_update().as_ref().map(|owner| owner.node.clone());
             if self.hosted().is_some_and(|hosted| Some(&hosted.main) != now.as_ref()) {
@@ -173,7 +178,7 @@ impl Hosting {
     }
 
     async fn start(&self, main: &str) -> Result<Hosted, StartError> {
-        let Inner { config, registry, redactor, world, stores, .. } = &*self.0;
+        let HostingState { config, registry, redactor, world, stores, .. } = &*self.0;
         let relay = Arc::<Relay>::default();
         let pool = AgentPool::build(config, registry.clone()).await?;
         let server = HostedServer::start(
