@@ -36,7 +36,7 @@ const HELP: &str = "\
 recount-bench run [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
 
   NAME       append, ingest, wake, replay, fanout, stalled, footprint, words, output, crowd, calls,
-             turns, aaep, listeners, project, postgres, recorder;
+             turns, aaep, listeners, project, nodes, postgres, recorder;
              all of them when none is named
   --quick    a smoke run: small numbers, one pair, speeds are not judged
   --pairs    alternated pairs of ours and yardstick (5)

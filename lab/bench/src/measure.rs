@@ -22,6 +22,7 @@ mod fanout;
 mod footprint;
 mod ingest;
 mod listeners;
+mod nodes;
 mod output;
 mod own;
 mod postgres;
@@ -59,6 +60,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "aaep", lines: aaep::LINES, pair: aaep::pair },
     Measure { name: "listeners", lines: listeners::LINES, pair: listeners::pair },
     Measure { name: "project", lines: project::LINES, pair: project::pair },
+    Measure { name: "nodes", lines: nodes::LINES, pair: nodes::pair },
     Measure { name: "postgres", lines: postgres::LINES, pair: postgres::pair },
     Measure { name: "recorder", lines: recorder::LINES, pair: recorder::pair },
 ];

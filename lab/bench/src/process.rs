@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::de::DeserializeOwned;
 
 use crate::clock;
+use crate::http::Connection;
 
 /// Killed on drop: no server outlives a measure.
 pub(crate) struct Server {
@@ -46,6 +47,37 @@ impl Server {
             "--in-memory",
             store,
         ])
+    }
+
+    /// Starts the product on a database.
+    pub(crate) fn on_database(data: &Path, url: &str) -> Result<Server> {
+        let data = data.to_str().context("the data folder's name is not text")?;
+        Server::start(&["serve", "--bind", "127.0.0.1:0", "--data", data, "--store", url])
+    }
+
+    /// Starts a standby of a database, which has an owner. Returns when it passes connections to the owner.
+    pub(crate) fn standby(data: &Path, url: &str, address: SocketAddr) -> Result<Server> {
+        let start = clock::now_ns();
+        let child = Command::new(std::env::current_exe()?)
+            .args(["serve", "--bind", &address.to_string(), "--store", url, "--data"])
+            .arg(data)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("the standby cannot be started")?;
+        let mut server = Server { child, address, ready_ms: 0.0 };
+        let passes = || {
+            let ready = Connection::open(address).and_then(|mut connection| connection.get("/readyz"));
+            ready.is_ok_and(|response| response.status == 200)
+        };
+        while !passes() {
+            if let Some(status) = server.child.try_wait()? {
+                bail!("the standby ended: {status}");
+            }
+            clock::pause(20);
+        }
+        server.ready_ms = clock::seconds_since(start) * 1e3;
+        Ok(server)
     }
 
     /// Starts this program with other arguments; it must print `listening on http://…` on standard error.

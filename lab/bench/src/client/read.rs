@@ -32,6 +32,8 @@ const BATCH_MAX: u64 = 1000;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ReadPlan {
     pub(crate) address: SocketAddr,
+    /// The server that the client appends to, if it is another one.
+    pub(crate) written_at: Option<SocketAddr>,
     pub(crate) path: String,
     pub(crate) readers: usize,
     /// Additional readers that never read a byte.
@@ -219,7 +221,7 @@ fn feed(plan: &ReadPlan, start: u64) -> Result<Option<Feed>> {
             })))
         }
         Source::Run(run) => {
-            let mut connection = http::Connection::open(plan.address)?;
+            let mut connection = http::Connection::open(plan.written_at.unwrap_or(plan.address))?;
             Ok(Some(spawn(move || send(&plan, &run, &mut connection, start))))
         }
     }

@@ -253,6 +253,7 @@ fn yardstick(name: &str, scene: Scene) -> Result<(ReadFound, f64)> {
 fn plan(server: &Server, path: String, scene: Scene, source: Source) -> Plan {
     Plan::Read(ReadPlan {
         address: server.address,
+        written_at: None,
         path,
         readers: scene.readers,
         stalled: scene.stalled,

@@ -31,7 +31,7 @@ pub(super) const LINES: &[SheetRow] = &[
 ];
 
 /// Settings that make each commit durable.
-const DURABLE: &[(&str, &str)] =
+pub(super) const DURABLE: &[(&str, &str)] =
     &[("fsync", "on"), ("synchronous_commit", "on"), ("full_page_writes", "on"), ("max_wal_size", "4GB")];
 
 pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {

@@ -29,6 +29,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
                 let run = new_run(&server)?;
                 let plan = ReadPlan {
                     address: server.address,
+                    written_at: None,
                     path: format!("/v1/runs/{run}/events"),
                     readers: 1,
                     stalled: 0,

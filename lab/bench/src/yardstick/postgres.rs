@@ -14,6 +14,7 @@ use tokio_postgres::{Client, NoTls};
 
 use super::group::{self, Commit};
 use crate::clock::{now_ns, seconds_since};
+use crate::histogram::Histogram;
 use crate::scene;
 
 const TABLE: &str =
@@ -74,6 +75,28 @@ impl Commit for Copy {
             Ok(())
         })
     }
+}
+
+/// Durations of single inserts in sequence, so many a second, for so many seconds.
+pub(crate) fn commits(url: &str, seconds: f64, rate: u64) -> Result<Histogram> {
+    let runtime = group::runtime()?;
+    runtime.block_on(async {
+        let client = connect(url).await?;
+        client.batch_execute(TABLE).await?;
+        let insert = client.prepare("INSERT INTO bare (id, bytes) VALUES ($1, $2)").await?;
+        let mut times = Histogram::default();
+        let (begin, mut count) = (now_ns(), 0_u64);
+        while seconds_since(begin) < seconds {
+            let due = begin + count * 1_000_000_000 / rate;
+            tokio::time::sleep(Duration::from_nanos(due.saturating_sub(now_ns()))).await;
+            let start = now_ns();
+            let event = scene::stored(count, start);
+            client.execute(&insert, &[&count.cast_signed(), &&event[..]]).await?;
+            times.add(now_ns() - start);
+            count += 1;
+        }
+        Ok(times)
+    })
 }
 
 /// Events a second of many clients that insert one event after the other.

@@ -1,0 +1,75 @@
+//! Measures two servers on one PostgreSQL: from sending an event to the owner to its arrival at a reader of the standby.
+
+use std::net::{SocketAddr, TcpListener};
+
+use anyhow::{Context as _, Result, anyhow};
+use recount_test_postgres::Server as Postgres;
+
+use super::postgres::DURABLE;
+use super::{Bench, alternate, load, new_run};
+use crate::client::Plan;
+use crate::client::read::{ReadFound, ReadPlan, Source};
+use crate::process::Server;
+use crate::sheet::{Bar, Sheet, SheetRow};
+use crate::yardstick::postgres::commits;
+
+pub(super) const LINES: &[SheetRow] = &[SheetRow {
+    key: "nodes.wake.p50",
+    what: "one writer at the owner, one reader at the standby, sent to read, p50 against one INSERT in the same PostgreSQL",
+    unit: "ms",
+    bar: Bar::RatioAtMost(2.0),
+}];
+
+const RATE: u64 = 200;
+
+pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
+    let postgres = Postgres::start(DURABLE)?;
+    let (mut ours, mut once) = (None, None);
+    alternate(
+        pair,
+        &mut [
+            &mut || {
+                let (one, two) = (bench.scratch("one")?, bench.scratch("two")?);
+                let url = postgres.fresh_database()?;
+                let owner = Server::on_database(one.path(), &url)?;
+                let key = |folder: &std::path::Path| folder.join("keys/seal");
+                std::fs::create_dir_all(two.path().join("keys"))?;
+                std::fs::copy(key(one.path()), key(two.path()))?;
+                let standby = Server::standby(two.path(), &url, free_address()?)?;
+                let run = new_run(&owner)?;
+                let plan = ReadPlan {
+                    address: standby.address,
+                    written_at: Some(owner.address),
+                    path: format!("/v1/runs/{run}/events"),
+                    readers: 1,
+                    stalled: 0,
+                    rate: RATE,
+                    events: (RATE as f64 * bench.short_seconds()) as u64,
+                    stamped_when_sent: true,
+                    source: Source::Run(run),
+                };
+                let events = plan.events;
+                let found: ReadFound = load(&Plan::Read(plan), || Ok(()))?;
+                sheet.must(found.delivered == events && found.missing == 0, || {
+                    format!("one reader got {} of {events} events", found.delivered)
+                });
+                ours = Some(found.late);
+                standby.stop()?;
+                owner.stop()
+            },
+            &mut || {
+                once = Some(commits(&postgres.fresh_database()?, bench.short_seconds(), RATE)?);
+                Ok(())
+            },
+        ],
+    )?;
+    let (ours, once) = ours.zip(once).ok_or_else(|| anyhow!("a window is missing"))?;
+    sheet.pair("nodes.wake.p50", ours.p50_ms(), once.p50_ms());
+    Ok(())
+}
+
+/// An address that nothing uses now.
+fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
+    Ok(listener.local_addr()?)
+}
