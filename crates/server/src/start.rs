@@ -21,7 +21,7 @@ use crate::boxed;
 use crate::config::{Access, Config, LogFormat, Options, TraceExport};
 use crate::database_url::DatabaseUrl;
 use crate::files::limit_text;
-use crate::forwarding::{ForwardTarget, NodeKey};
+use crate::forwarding::{ForwardTarget, KnownOwner, NodeKey};
 use crate::hosting::Hosting;
 #[cfg(unix)]
 use crate::passed_sockets::PassedSockets;
@@ -366,8 +366,9 @@ async fn own(
     stores: &Stores,
     world: &World,
     standby: Option<&mut StopSignal>,
+    owner: &KnownOwner,
 ) -> Result<Arc<dyn Store>, StartError> {
-    let waiting = wait_to_own(stores, world, standby.is_some());
+    let waiting = wait_to_own(stores, world, standby.is_some(), owner);
     let Some(stop) = standby else { return waiting.await };
     tokio::select! {
         opened = waiting => opened,
@@ -383,6 +384,7 @@ async fn wait_to_own(
     stores: &Stores,
     world: &World,
     may_stand_by: bool,
+    owner: &KnownOwner,
 ) -> Result<Arc<dyn Store>, StartError> {
     let mut is_standby = false;
     loop {
@@ -403,7 +405,8 @@ async fn wait_to_own(
             Err(fault) => fault,
         };
         let is_owned = fault.kind == FaultKind::Locked;
-        let waits = is_owned || (is_standby && fault.retry != Retry::Never);
+        let has_owner = is_standby || owner.borrow().is_some();
+        let waits = is_owned || (has_owner && fault.retry != Retry::Never);
         if !may_stand_by || !waits {
             return Err(StartError::failed(fault.to_string()));
         }
@@ -481,8 +484,9 @@ async fn open_stores(
                     None => std::future::pending().await,
                 }
             };
+            let seen = owner.subscribe();
             let opened = tokio::select! {
-                opened = own(&stores, world, standby) => opened,
+                opened = own(&stores, world, standby, &seen) => opened,
                 never = watch_owner(&stores, world, key.clone(), &owner) => match never {},
                 never = follow => match never {},
             };
