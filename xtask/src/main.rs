@@ -39,7 +39,7 @@ cargo xtask <verb>
           Measures against yardsticks, built in release; `docs/performance.md` explains the figures
   soak [--minutes N] [--events N] [--seed N] [--folder DIR] | soak --million [--events N] [--folder DIR]
        | soak --bits|--log-damage|--salvage [--minutes N] [--seed N] [--folder DIR]
-       | soak --nodes [--sequences N] [--first N] [--faults NAME,NAME] [--seed N] [--folder DIR]
+       | soak --nodes [--sequences N] [--first N] [--faults NAME,NAME] [--spread] [--seed N] [--folder DIR]
        | soak --disks [--minutes N] [--seed N] | soak --conformance | soak --output [--bytes N]
           Loads a real server and kills it sometimes (default); runs every operation on one large store (--million);
           damages a database bit by bit (--bits), logs of killed stores (--log-damage) or whole folders that are then

@@ -107,6 +107,8 @@ impl Hosting {
             return tracing::info!(%from, node, "a connection was closed: this server does not own the stores");
         }
         let router = Router::new().fallback(receive).with_state((self.clone(), Arc::<str>::from(node)));
+        // Encodes the refusals of this router; the main server passes them to clients.
+        let router = recount_face_aep::identified(router, self.0.world.clone(), self.0.redactor.clone());
         let context = ServerContext {
             router,
             connections: self.0.connections.clone(),
@@ -203,7 +205,9 @@ async fn receive(State((hosting, main)): State<(Hosting, Arc<str>)>, mut request
     };
     let hosted = match hosting.hosted_of(&main) {
         Ok(hosted) => hosted,
-        Err(refusal) => return (StatusCode::SERVICE_UNAVAILABLE, refusal.detail).into_response(),
+        Err(refusal) => {
+            return Refusal { retry_after: Some(limits::STANDBY_RETRY), ..refusal }.into_response();
+        }
     };
     let Some(client) = ClientHeader::read(&client) else {
         return (StatusCode::BAD_REQUEST, "the client of a request is unreadable").into_response();

@@ -88,6 +88,7 @@ fn serve(words: &[String]) -> Result<bool> {
             [name, value] if name == "--config" => options.config = Some(PathBuf::from(value)),
             [name, value] if name == "--in-memory" => options.in_memory = value == "yes",
             [name, value] if name == "--store" => options.store = Some(value.clone()),
+            [name, value] if name == "--spread-tenants" => options.spread_tenants = value == "yes",
             [name, value] if name == "--log" => options.log = Some(value.clone()),
             _ => bail!("`serve` does not know {pair:?}"),
         }

@@ -37,7 +37,8 @@ recount-bench soak --bits [--minutes N] [--seed N] [--folder DIR]
 recount-bench soak --log-damage [--minutes N] [--seed N] [--folder DIR]
 recount-bench soak --disks [--minutes N] [--seed N] [--folder DIR]
 recount-bench soak --salvage [--minutes N] [--seed N] [--folder DIR]
-recount-bench soak --nodes [--sequences N] [--first N] [--faults NAME,NAME] [--seed N] [--folder DIR]
+recount-bench soak --nodes [--sequences N] [--first N] [--faults NAME,NAME] [--spread]
+                           [--seed N] [--folder DIR]
 
   --minutes  how long the load lasts (10)
   --events   ends it earlier, when so many events were acknowledged; with --million the size of the store
@@ -54,6 +55,7 @@ recount-bench soak --nodes [--sequences N] [--first N] [--faults NAME,NAME] [--s
   --sequences  how many sequences (10)
   --first    the number of the first sequence, to repeat one of a seed (1)
   --faults   the faults of each sequence in place of random ones
+  --spread   with three tenants, which the servers spread
 ";
 
 /// The number of kills and of backups in the whole time; never more often than [`PAUSE_SECONDS_MIN`].
@@ -115,6 +117,7 @@ struct SoakPlan {
     sequences: u64,
     first: u64,
     faults: Vec<String>,
+    spreads: bool,
 }
 
 pub(crate) fn run(words: &[String]) -> Result<bool> {
@@ -132,6 +135,7 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
         sequences: 10,
         first: 1,
         faults: Vec::new(),
+        spreads: false,
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -150,6 +154,7 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
             "--sequences" => plan.sequences = value()?.parse().context("--sequences takes a number")?,
             "--first" => plan.first = value()?.parse().context("--first takes a number")?,
             "--faults" => plan.faults = value()?.split(',').map(str::to_owned).collect(),
+            "--spread" => plan.spreads = true,
             other => bail!("`soak` does not know {other:?}\n{HELP}"),
         }
     }
@@ -171,6 +176,7 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
             first: plan.first,
             seed: plan.seed,
             faults: plan.faults.clone(),
+            spreads: plan.spreads,
         };
         runtime.block_on(nodes::run(&plan.folder, &nodes))
     } else if plan.million {

@@ -9,28 +9,34 @@ mod check;
 mod failover;
 mod faults;
 mod follower;
+mod ledger;
 mod load;
 mod pair;
+mod placement;
 mod recoveries;
 mod stored;
 mod surroundings;
+mod tenant;
 
-use std::cell::{Cell, RefCell};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use futures_util::future::{join, join_all};
-use recount_client::Client;
+use recount_client::admin::AddToken;
+use recount_client::scope::Scope;
 use recount_world::SeededEntropy;
 
 use self::faults::{NodeFault, PlannedFault};
 use self::follower::Follower;
-use self::load::Ledger;
+use self::ledger::Ledger;
 use self::pair::NodePair;
+use self::placement::Placement;
 use self::recoveries::Recoveries;
 use self::stored::StoredLog;
 use self::surroundings::SmallDisk;
+use self::tenant::{Course, DEFAULT, Tenant};
 use super::salvage::Dice;
 use crate::clock;
 
@@ -43,6 +49,8 @@ const PATIENCE_SECONDS: f64 = 120.0;
 /// The interval at which conditions are checked.
 const LOOK: Duration = Duration::from_millis(LOOK_MS);
 const LOOK_MS: u64 = 50;
+/// The tenants of servers that spread them, besides the default one.
+const OTHERS: [&str; 2] = ["acme", "zeta"];
 
 pub(super) struct NodesPlan {
     pub(super) sequences: u64,
@@ -51,105 +59,86 @@ pub(super) struct NodesPlan {
     pub(super) seed: u64,
     /// The faults of each sequence, by name; empty: random ones.
     pub(super) faults: Vec<String>,
+    /// The servers spread tenants, of which there are [`OTHERS`], too.
+    pub(super) spreads: bool,
 }
 
-/// One sequence: two servers, what was acknowledged by them, and the guarantees that they broke.
+impl NodesPlan {
+    /// For a summary: how often a tenant changed its server.
+    fn moves(&self, count: u64) -> String {
+        if self.spreads { format!(", {count} times a tenant changed its server") } else { String::new() }
+    }
+}
+
+/// One sequence: two servers, and the tenants with what was acknowledged to them.
 struct Sequence {
     pair: NodePair,
-    clients: [Client; 2],
-    /// The server that most recently responded.
-    preferred: Cell<usize>,
-    ledger: RefCell<Ledger>,
-    broken: RefCell<Vec<String>>,
-    /// Nothing new is started.
-    stop: Cell<bool>,
-    /// The database lost acknowledged events on purpose, so the store must refuse to work.
-    expects_loss: Cell<bool>,
-    /// The disk of PostgreSQL is full, so `store_full` is a good response.
-    is_full: Cell<bool>,
-    /// Seed and number of the sequence.
-    name: String,
+    /// The default tenant first.
+    tenants: Vec<Tenant>,
+    placement: Placement,
+    course: Rc<Course>,
 }
 
 impl Sequence {
-    async fn start(folder: &Path, seed: u64, number: u64, faults: &[PlannedFault]) -> Result<Sequence> {
+    async fn start(
+        folder: &Path,
+        plan: &NodesPlan,
+        number: u64,
+        faults: &[PlannedFault],
+    ) -> Result<Sequence> {
         let fills_disk = faults.iter().any(|planned| planned.fault == NodeFault::FillDisk);
         let disk = if fills_disk { SmallDisk::mount(&folder.join("disk"))? } else { None };
-        let pair = NodePair::start(folder, disk).await?;
-        let client = |slot: usize| Client::new(&format!("http://{}", pair.slots[slot].address), None);
-        let clients = [client(0)?, client(1)?];
-        Ok(Sequence {
-            pair,
-            clients,
-            preferred: Cell::new(0),
-            ledger: RefCell::default(),
-            broken: RefCell::default(),
-            stop: Cell::new(false),
-            expects_loss: Cell::new(false),
-            is_full: Cell::new(false),
-            name: format!("seed {seed}, sequence {number}"),
-        })
-    }
-
-    fn broke(&self, what: impl Into<String>) {
-        let what = what.into();
-        println!("broken: {}: {what}", self.name);
-        self.broken.borrow_mut().push(what);
-        self.stop.set(true);
-    }
-
-    /// Whether a guarantee was broken, after which nothing is waited for.
-    fn is_broken(&self) -> bool {
-        !self.broken.borrow().is_empty()
-    }
-
-    /// Waits until a condition holds. `false`: it did not in time, or a guarantee was broken.
-    async fn wait_until(&self, what: &str, mut holds: impl FnMut() -> bool) -> bool {
-        let start = clock::now_ns();
-        while !holds() {
-            if self.is_broken() {
-                return false;
-            }
-            if clock::seconds_since(start) > PATIENCE_SECONDS {
-                self.broke(format!("{what} did not happen within {PATIENCE_SECONDS} s"));
-                return false;
-            }
-            tokio::time::sleep(LOOK).await;
+        let pair = NodePair::start(folder, disk, plan.spreads).await?;
+        let course = Rc::new(Course::new(format!("seed {}, sequence {number}", plan.seed)));
+        let addresses = pair.slots.each_ref().map(|slot| slot.address.as_str());
+        let mut tenants = vec![Tenant::new(DEFAULT, None, addresses, &course)?];
+        for name in OTHERS.into_iter().filter(|_| plan.spreads) {
+            let admin = &tenants[0].clients[0];
+            let request = AddToken {
+                name: name.to_owned(),
+                scopes: vec![Scope::Read, Scope::Run, Scope::Ingest, Scope::Approve],
+                tenant: Some(name.to_owned()),
+                tasks: Vec::new(),
+                sessions: Vec::new(),
+                expires_in_seconds: None,
+                requests_per_second: None,
+            };
+            let added = poll("a new tenant", async || admin.add_token(&request).await.ok()).await?;
+            tenants.push(Tenant::new(name, Some(&added.secret), addresses, &course)?);
         }
-        true
+        if plan.spreads {
+            let is_spread =
+                async || pair.owners().await.into_values().any(|server| server == 1).then_some(());
+            poll("a tenant at the second server", is_spread).await?;
+        }
+        Ok(Sequence { pair, tenants, placement: Placement::default(), course })
+    }
+
+    /// What was acknowledged to all tenants.
+    fn ledger(&self) -> Ledger {
+        let mut sum = Ledger::default();
+        self.tenants.iter().for_each(|tenant| sum.add(&tenant.ledger.borrow()));
+        sum
     }
 
     /// Plays the faults under load, then checks everything. Returns the names of the faults with their recovery times.
     async fn play(&self, faults: &[PlannedFault], recoveries: &mut Recoveries) -> Result<String> {
         let work = async {
-            let followers = [Follower::of_feed(), Follower::of_first_run()];
             let course = async {
                 let played = self.play_faults(faults, recoveries).await;
-                self.stop.set(true);
+                self.course.stop.set(true);
                 played
             };
-            let load = async {
-                let (played, ()) = join(course, load::all(self)).await;
-                let stored = if self.expects_loss.get() { None } else { StoredLog::read(self).await };
-                if let Some(stored) = &stored {
-                    followers.iter().for_each(|follower| follower.finish(stored));
-                }
-                anyhow::Ok((played?, stored))
-            };
-            let follow = join_all(followers.iter().map(|follower| follower.follow(self)));
-            let (loaded, _) = join(load, follow).await;
-            let (played, stored) = loaded?;
-            if let Some(stored) = stored.filter(|_| !self.is_broken()) {
-                check::compare(self, &stored, &followers);
-            }
-            anyhow::Ok(played)
+            let (played, _) = join(course, join_all(self.tenants.iter().map(use_tenant))).await;
+            played
         };
         let played = tokio::select! {
             played = work => played?,
             never = self.pair.supervise(self) => match never? {},
+            never = placement::watch(self) => match never {},
         };
         self.pair.stop(self).await?;
-        if !self.is_broken() && !self.expects_loss.get() {
+        if !self.course.is_broken() && !self.course.expects_loss.get() {
             check::verify(self).await?;
         }
         Ok(played)
@@ -157,16 +146,24 @@ impl Sequence {
 
     async fn play_faults(&self, faults: &[PlannedFault], recoveries: &mut Recoveries) -> Result<String> {
         let mut played = Vec::new();
-        self.wait_until("the first append", || self.ledger.borrow().acknowledged > 0).await;
+        let (tenants, course) = (&self.tenants, &self.course);
+        let of_all = |holds: fn(&Ledger, u64) -> bool, than| {
+            move || tenants.iter().all(|tenant| holds(&tenant.ledger.borrow(), than))
+        };
+        course.wait_until("the first append", of_all(|ledger, _| ledger.acknowledged > 0, 0)).await;
         for fault in faults {
             tokio::time::sleep(Duration::from_millis(fault.pause_ms)).await;
-            if self.is_broken() {
+            if course.is_broken() {
                 break;
             }
-            self.ledger.borrow_mut().measure_from(clock::now_ns());
-            let details = faults::inject(self, fault).await?;
+            tenants.iter().for_each(|tenant| tenant.ledger.borrow_mut().measure_from(clock::now_ns()));
+            let (mut details, hit) = faults::inject(self, fault).await?;
             let over = clock::now_ns();
-            if self.expects_loss.get() {
+            let handed_over = hit.handed_over();
+            if !handed_over.is_empty() {
+                details += &format!("; hit the server of {}, not the main one", handed_over.join(" and "));
+            }
+            if course.expects_loss.get() {
                 played.push(format!("{} ({details})", fault.fault.name()));
                 break;
             }
@@ -175,14 +172,38 @@ impl Sequence {
                 continue;
             }
             let what = format!("an acknowledgement after {} ({details})", fault.fault.name());
-            if !self.wait_until(&what, || self.ledger.borrow().last_sent_ns > over).await {
+            if !course.wait_until(&what, of_all(|ledger, over| ledger.last_sent_ns > over, over)).await {
                 break;
             }
-            let seconds = self.ledger.borrow().gap_max_ns as f64 / 1e9;
-            recoveries.add(fault.fault, seconds);
-            played.push(format!("{} ({details}) {seconds:.1} s", fault.fault.name()));
+            let mut times = Vec::new();
+            for tenant in tenants {
+                let seconds = tenant.ledger.borrow().gap_max_ns as f64 / 1e9;
+                let is_only = tenants.len() == 1;
+                recoveries.add(fault.fault, if is_only { "" } else { hit.role(&tenant.name) }, seconds);
+                let name = if is_only { String::new() } else { format!("{} ", tenant.name) };
+                times.push(format!("{name}{seconds:.1} s"));
+            }
+            played.push(format!("{} ({details}) {}", fault.fault.name(), times.join(", ")));
         }
         Ok(played.join("; "))
+    }
+}
+
+/// Uses a tenant until the sequence stops, then checks everything that is stored of it.
+async fn use_tenant(tenant: &Tenant) {
+    let followers = [Follower::of_feed(), Follower::of_first_run()];
+    let load = async {
+        load::all(tenant).await;
+        let stored = if tenant.course.expects_loss.get() { None } else { StoredLog::read(tenant).await };
+        if let Some(stored) = &stored {
+            followers.iter().for_each(|follower| follower.finish(stored));
+        }
+        stored
+    };
+    let follow = join_all(followers.iter().map(|follower| follower.follow(tenant)));
+    let (stored, _) = join(load, follow).await;
+    if let Some(stored) = stored.filter(|_| !tenant.course.is_broken()) {
+        check::compare(tenant, &stored, &followers);
     }
 }
 
@@ -194,29 +215,36 @@ pub(super) async fn run(folder: &Path, plan: &NodesPlan) -> Result<bool> {
         .iter()
         .map(|name| NodeFault::parse(name).with_context(|| format!("no fault is named {name:?}")))
         .collect::<Result<_>>()?;
-    let (mut recoveries, mut total, mut broken) = (Recoveries::default(), Ledger::default(), 0);
+    if plan.spreads && chosen.contains(&NodeFault::FailOverWithLoss) {
+        bail!("fail-over-with-loss is about the default tenant; leave --spread out");
+    }
+    let (mut recoveries, mut total, mut broken, mut moves) = (Recoveries::default(), Ledger::default(), 0, 0);
     for number in plan.first..plan.first + plan.sequences {
         let start = clock::now_ns();
         let place = folder.join(format!("sequence-{number}"));
         std::fs::create_dir(&place)?;
         let dice = Dice(SeededEntropy::new(plan.seed.wrapping_mul(1_000_003).wrapping_add(number)));
         let faults = faults::plan(&dice, &chosen);
-        let sequence = Sequence::start(&place, plan.seed, number, &faults).await?;
+        let sequence = Sequence::start(&place, plan, number, &faults).await?;
         let played = sequence.play(&faults, &mut recoveries).await;
-        let played = played.with_context(|| format!("{}, {}", sequence.name, place.display()))?;
-        let ledger = sequence.ledger.borrow();
-        println!("sequence {number}: {played}; {ledger}; {:.0} s", clock::seconds_since(start));
+        let played = played.with_context(|| format!("{}, {}", sequence.course.name, place.display()))?;
+        let (ledger, moved) = (sequence.ledger(), sequence.placement.moves.get());
+        println!(
+            "sequence {number}: {played}; {ledger}{}; {:.0} s",
+            plan.moves(moved),
+            clock::seconds_since(start)
+        );
         total.add(&ledger);
-        if sequence.is_broken() {
+        moves += moved;
+        if sequence.course.is_broken() {
             broken += 1;
             println!("the logs of its servers are in {}", place.display());
         } else {
-            drop(ledger);
             drop(sequence);
             std::fs::remove_dir_all(&place)?;
         }
     }
-    println!("\n{recoveries}{} sequences, {broken} broken: {total}", plan.sequences);
+    println!("\n{recoveries}{} sequences, {broken} broken: {total}{}", plan.sequences, plan.moves(moves));
     println!("{}", if broken == 0 { "every promise was kept" } else { "promises were broken" });
     Ok(broken == 0)
 }

@@ -13,11 +13,12 @@ use super::Sequence;
 use super::follower::Follower;
 use super::pair::COMMANDS;
 use super::stored::StoredLog;
+use super::tenant::Tenant;
 use crate::soak::salvage::on_thread;
 
 /// Compares everything that is stored with what clients know.
-pub(super) fn compare(sequence: &Sequence, stored: &StoredLog, followers: &[Follower]) {
-    sequence.ledger.borrow_mut().events = stored.feed.len() as u64;
+pub(super) fn compare(tenant: &Tenant, stored: &StoredLog, followers: &[Follower]) {
+    tenant.ledger.borrow_mut().events = stored.feed.len() as u64;
     let events: BTreeMap<&String, Vec<Value>> = stored
         .runs
         .iter()
@@ -26,25 +27,25 @@ pub(super) fn compare(sequence: &Sequence, stored: &StoredLog, followers: &[Foll
     for (run, events) in &events {
         for (index, event) in events.iter().enumerate() {
             if event["sequence"] != index || event["run_id"] != ***run {
-                sequence.broke(format!("event {index} of {run} is {event}"));
+                tenant.broke(format!("event {index} of {run} is {event}"));
             }
         }
-        check_approvals(sequence, run, events);
+        check_approvals(tenant, run, events);
     }
-    check_feed(sequence, stored);
-    check_acknowledged(sequence, stored, &events);
-    let own_runs = sequence.ledger.borrow().own_runs.clone();
+    check_feed(tenant, stored);
+    check_acknowledged(tenant, stored, &events);
+    let own_runs = tenant.ledger.borrow().own_runs.clone();
     for run in &own_runs {
         match events.get(run).map(|events| check_commands(events)) {
-            Some(Ok(interrupted)) => sequence.ledger.borrow_mut().interrupted += interrupted,
-            Some(Err(problem)) => sequence.broke(format!("{run}: {problem}")),
-            None => sequence.broke(format!("{run} was created and is missing")),
+            Some(Ok(interrupted)) => tenant.ledger.borrow_mut().interrupted += interrupted,
+            Some(Err(problem)) => tenant.broke(format!("{run}: {problem}")),
+            None => tenant.broke(format!("{run} was created and is missing")),
         }
     }
     for follower in followers {
         if let Some(at) = follower.first_difference(stored) {
             let (name, count) = (follower.name(), follower.count());
-            sequence.broke(format!(
+            tenant.broke(format!(
                 "{name} received {count} events, and the one at {at} differs from what is stored"
             ));
         }
@@ -56,7 +57,7 @@ fn parsed(envelope: &str) -> Value {
 }
 
 /// The feed has the events of all runs, each in order.
-fn check_feed(sequence: &Sequence, stored: &StoredLog) {
+fn check_feed(tenant: &Tenant, stored: &StoredLog) {
     let mut of_runs: BTreeMap<String, Vec<&String>> = BTreeMap::new();
     for envelope in &stored.feed {
         let run = parsed(envelope)["run_id"].as_str().unwrap_or_default().to_owned();
@@ -67,24 +68,24 @@ fn check_feed(sequence: &Sequence, stored: &StoredLog) {
         // A run may have grown between the two readings.
         let is_same = in_feed.iter().zip(envelopes).all(|(one, other)| *one == other);
         if in_feed.len() < envelopes.len() || !is_same {
-            sequence.broke(format!("the feed has other events of {run} than the run: {}", in_feed.len()));
+            tenant.broke(format!("the feed has other events of {run} than the run: {}", in_feed.len()));
         }
     }
     if let Some(run) = of_runs.keys().next() {
-        sequence.broke(format!("the feed has events of {run}, which is in no list"));
+        tenant.broke(format!("the feed has events of {run}, which is in no list"));
     }
 }
 
 /// Each acknowledged event and each created run exists once, in order.
-fn check_acknowledged(sequence: &Sequence, stored: &StoredLog, events: &BTreeMap<&String, Vec<Value>>) {
-    let ledger = sequence.ledger.borrow();
+fn check_acknowledged(tenant: &Tenant, stored: &StoredLog, events: &BTreeMap<&String, Vec<Value>>) {
+    let ledger = tenant.ledger.borrow();
     let mut titles = stored.titles.clone();
     titles.sort_unstable();
     if !titles.iter().eq(&ledger.titles) {
         let problem =
             format!("runs with the titles {:?} were created, and these exist: {titles:?}", ledger.titles);
         drop(ledger);
-        return sequence.broke(problem);
+        return tenant.broke(problem);
     }
     let mut problems = Vec::new();
     for (run, acknowledged) in &ledger.runs {
@@ -107,11 +108,11 @@ fn check_acknowledged(sequence: &Sequence, stored: &StoredLog, events: &BTreeMap
         }
     }
     drop(ledger);
-    problems.into_iter().for_each(|problem| sequence.broke(problem));
+    problems.into_iter().for_each(|problem| tenant.broke(problem));
 }
 
 /// Each approval is resolved at most once, and those whose resolution was acknowledged are approved.
-fn check_approvals(sequence: &Sequence, run: &str, events: &[Value]) {
+fn check_approvals(tenant: &Tenant, run: &str, events: &[Value]) {
     let mut resolutions: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for event in events {
         let approval = event["data"]["approval_id"].as_str().unwrap_or_default();
@@ -124,14 +125,14 @@ fn check_approvals(sequence: &Sequence, run: &str, events: &[Value]) {
         }
     }
     for (approval, decisions) in resolutions {
-        let was_acknowledged = sequence.ledger.borrow().approved.contains(approval);
+        let was_acknowledged = tenant.ledger.borrow().approved.contains(approval);
         let is_good = match decisions[..] {
             [] => !was_acknowledged,
             [decision] => !was_acknowledged || decision == "approved",
             _ => false,
         };
         if !is_good {
-            sequence.broke(format!(
+            tenant.broke(format!(
                 "approval {approval} of {run}: acknowledged {was_acknowledged}, and its resolutions are {decisions:?}"
             ));
         }
@@ -186,10 +187,10 @@ pub(super) async fn verify(sequence: &Sequence) -> Result<()> {
         Ok(survey) => {
             for report in survey.reports.iter().filter(|report| !report.problems.is_empty()) {
                 let run = report.run_id.as_deref().unwrap_or("the store");
-                sequence.broke(format!("verify of {run}: {}", report.problems.join("; ")));
+                sequence.course.broke(format!("verify of {run}: {}", report.problems.join("; ")));
             }
         }
-        Err(why) => sequence.broke(format!("the database cannot be verified: {why}")),
+        Err(why) => sequence.course.broke(format!("the database cannot be verified: {why}")),
     }
     Ok(())
 }

@@ -41,11 +41,16 @@ pub(super) async fn with_loss(sequence: &Sequence) -> Result<String> {
     let standby = start_standby(sequence, &primary, &link).await?;
     link.set_both(Flow::Stall);
     wait_for_appends(sequence, LOST_MIN).await;
-    let acknowledged = sequence.ledger.borrow().acknowledged;
-    sequence.expects_loss.set(true);
+    let acknowledged = sequence.tenants[0].ledger.borrow().acknowledged;
+    sequence.course.expects_loss.set(true);
     switch(sequence, primary, standby).await?;
-    sequence.wait_until("store_corrupt after a loss", || sequence.ledger.borrow().corrupt.is_some()).await;
-    let Some(message) = sequence.ledger.borrow_mut().corrupt.take() else { return Ok(String::new()) };
+    sequence
+        .course
+        .wait_until("store_corrupt after a loss", || sequence.tenants[0].ledger.borrow().corrupt.is_some())
+        .await;
+    let Some(message) = sequence.tenants[0].ledger.borrow_mut().corrupt.take() else {
+        return Ok(String::new());
+    };
 
     let url = sequence.pair.url();
     let positions = "SELECT lost_after || ' ' || last_position FROM recount.stores WHERE name = 'default'";
@@ -53,7 +58,7 @@ pub(super) async fn with_loss(sequence: &Sequence) -> Result<String> {
     let (lost_after, last) = positions.split_once(' ').context("two positions")?;
     let names = [format!("position {lost_after}"), format!("ends at {last}")];
     if !names.iter().all(|name| message.contains(name)) || lost_after.parse::<u64>()? < acknowledged {
-        sequence.broke(format!(
+        sequence.course.broke(format!(
             "{acknowledged} events were acknowledged, {positions} noted, and the message was: {message}"
         ));
     }
@@ -68,12 +73,12 @@ pub(super) async fn with_loss(sequence: &Sequence) -> Result<String> {
             slot.ends.get() > ends + 1 && refusal
         })
     };
-    sequence.wait_until("the refusal of both servers after a loss", have_refused).await;
+    sequence.course.wait_until("the refusal of both servers after a loss", have_refused).await;
     let repaired = "UPDATE recount.stores SET last_position = lost_after, lost_after = NULL WHERE lost_after IS NOT NULL";
     value(&url, repaired).await;
-    let run = create(sequence, "external", "after-the-loss".to_owned()).await;
+    let run = create(&sequence.tenants[0], "external", "after-the-loss".to_owned()).await;
     if let Some(run) = run {
-        insist(sequence, async |client| client.get_run(&run).await).await;
+        insist(&sequence.tenants[0], async |client| client.get_run(&run).await).await;
     }
     Ok(format!(
         "stopped with store_corrupt at {last} of {lost_after}, and works after the events were given up"
@@ -90,8 +95,11 @@ async fn start_standby(sequence: &Sequence, primary: &Arc<Postgres>, link: &Link
 }
 
 async fn wait_for_appends(sequence: &Sequence, count: u64) {
-    let before = sequence.ledger.borrow().acknowledged;
-    sequence.wait_until("more appends", || sequence.ledger.borrow().acknowledged >= before + count).await;
+    let before = sequence.tenants[0].ledger.borrow().acknowledged;
+    sequence
+        .course
+        .wait_until("more appends", || sequence.tenants[0].ledger.borrow().acknowledged >= before + count)
+        .await;
 }
 
 /// Ends the primary, makes the standby the primary, and lets the servers connect to it.

@@ -11,6 +11,8 @@ use recount_world::{Entropy as _, SeededEntropy};
 use rustix::process::Signal;
 use tokio_postgres::NoTls;
 
+use super::placement::Hit;
+use super::tenant::DEFAULT;
 use super::{FAULTS_MAX, FAULTS_MIN, Sequence, failover, poll, surroundings};
 use crate::clock;
 use crate::soak::salvage::{Dice, on_thread};
@@ -130,13 +132,39 @@ pub(super) fn plan(dice: &Dice, chosen: &[NodeFault]) -> Vec<PlannedFault> {
     planned.collect()
 }
 
-/// Injects a fault and waits until it is over. Returns its details.
-pub(super) async fn inject(sequence: &Sequence, planned: &PlannedFault) -> Result<String> {
-    let (pair, dice) = (&sequence.pair, &planned.dice);
+/// Injects a fault and waits until it is over. Returns its details, and what it hit.
+pub(super) async fn inject(sequence: &Sequence, planned: &PlannedFault) -> Result<(String, Hit)> {
+    let dice = &planned.dice;
     // Between two owners, one of the servers.
     let drawn = usize::try_from(dice.below(2))?;
-    let known = pair.owner().await;
-    let owner = known.unwrap_or(drawn);
+    let mut owners = sequence.pair.owners().await;
+    owners.retain(|store, _| sequence.tenants.iter().any(|tenant| tenant.name == *store));
+    let main = owners.get(DEFAULT).copied().unwrap_or(drawn);
+    // Half of the faults hit the server that has a tenant while another one is the main server.
+    let elsewhere = owners.iter().find(|(_, server)| **server != main).map(|(store, _)| store.as_str());
+    let elsewhere = elsewhere.filter(|_| dice.below(2) == 1);
+    let owner = if elsewhere.is_some() { 1 - main } else { main };
+    let store = elsewhere.unwrap_or(DEFAULT);
+    let details = inject_at(sequence, planned, (main, owner), (store, owners.contains_key(store))).await?;
+    let servers = match planned.fault {
+        KillStandby => vec![1 - main],
+        KillOwner | StopOwner | FreezeOwner | StallOneDirection | CutLink | DelayLink | SwallowResponse => {
+            vec![owner]
+        }
+        WrongClock => Vec::new(),
+        _ => vec![0, 1],
+    };
+    Ok((details, Hit::new(servers, owners)))
+}
+
+/// Injects a fault into the owner of a store, which is the main server or not.
+async fn inject_at(
+    sequence: &Sequence,
+    planned: &PlannedFault,
+    (main, owner): (usize, usize),
+    (store, is_owner): (&str, bool),
+) -> Result<String> {
+    let (pair, dice) = (&sequence.pair, &planned.dice);
     let slot = &pair.slots[owner];
     let millis = |most: u64| Duration::from_millis(1 + dice.below(most));
     Ok(match planned.fault {
@@ -145,16 +173,16 @@ pub(super) async fn inject(sequence: &Sequence, planned: &PlannedFault) -> Resul
             format!("server {owner}")
         }
         KillStandby => {
-            pair.slots[1 - owner].kill()?;
-            format!("server {}", 1 - owner)
+            pair.slots[1 - main].kill()?;
+            format!("server {}", 1 - main)
         }
         StopOwner => {
             let ends = slot.ends.get();
             slot.signal(Signal::TERM)?;
-            sequence.wait_until("the end of a server after SIGTERM", || slot.ends.get() > ends).await;
+            sequence.course.wait_until("the end of a server after SIGTERM", || slot.ends.get() > ends).await;
             format!("server {owner}")
         }
-        FreezeOwner => freeze(sequence, owner, known.is_some(), millis(FREEZE_MORE_MS_MAX)).await?,
+        FreezeOwner => freeze(sequence, owner, (store, is_owner), millis(FREEZE_MORE_MS_MAX)).await?,
         KillBoth => {
             pair.slots.iter().try_for_each(|slot| slot.kill())?;
             "both servers".to_owned()
@@ -163,7 +191,7 @@ pub(super) async fn inject(sequence: &Sequence, planned: &PlannedFault) -> Resul
             let ends = pair.slots.each_ref().map(|slot| slot.ends.get());
             pair.slots.iter().try_for_each(|slot| slot.signal(Signal::TERM))?;
             let have_ended = || pair.slots.iter().zip(ends).all(|(slot, ends)| slot.ends.get() > ends);
-            sequence.wait_until("the end of both servers after SIGTERM", have_ended).await;
+            sequence.course.wait_until("the end of both servers after SIGTERM", have_ended).await;
             "both servers".to_owned()
         }
         QuitPostgres | RestartPostgres => {
@@ -189,17 +217,25 @@ pub(super) async fn inject(sequence: &Sequence, planned: &PlannedFault) -> Resul
     })
 }
 
-/// Stops a server for longer than two leases while it writes. If it was the owner, and another server owns the stores afterwards,
+/// Stops a server for longer than two leases while it writes. If it was the owner of a store, and another server is afterwards,
 /// it ends.
-async fn freeze(sequence: &Sequence, owner: usize, is_owner: bool, more: Duration) -> Result<String> {
+async fn freeze(
+    sequence: &Sequence,
+    owner: usize,
+    (store, is_owner): (&str, bool),
+    more: Duration,
+) -> Result<String> {
     let slot = &sequence.pair.slots[owner];
     let (ends, time) = (slot.ends.get(), 2 * LEASE + more);
     slot.signal(Signal::STOP)?;
     tokio::time::sleep(time).await;
     slot.signal(Signal::CONT)?;
-    let is_replaced = is_owner && sequence.pair.owner().await == Some(1 - owner);
+    let is_replaced = is_owner && sequence.pair.owners().await.get(store) == Some(&(1 - owner));
     if is_replaced {
-        sequence.wait_until("the end of a former owner that wakes up", || slot.ends.get() > ends).await;
+        sequence
+            .course
+            .wait_until("the end of a former owner that wakes up", || slot.ends.get() > ends)
+            .await;
     }
     let outcome = if is_replaced { "replaced" } else { "not replaced" };
     Ok(format!("server {owner}, {:.0} s, {outcome}", time.as_secs_f64()))

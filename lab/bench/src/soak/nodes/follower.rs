@@ -7,7 +7,8 @@ use std::time::Duration;
 use recount_client::{Source, TailItem, Until};
 
 use super::stored::StoredLog;
-use super::{LOOK, PATIENCE_SECONDS, Sequence};
+use super::tenant::Tenant;
+use super::{LOOK, PATIENCE_SECONDS};
 use crate::clock;
 
 /// Silence in seconds after which it connects to the other server, because events come all the time.
@@ -71,22 +72,22 @@ impl Follower {
     }
 
     /// Follows until it has received all that is stored. Each event must come once and in order.
-    pub(super) async fn follow(&self, sequence: &Sequence) {
+    pub(super) async fn follow(&self, tenant: &Tenant) {
         let (mut source, mut first) = (Source::Feed, 1);
         if !self.of_feed {
-            let has_run = || !sequence.ledger.borrow().runs.is_empty();
-            sequence.wait_until("the first run", has_run).await;
-            let run = sequence.ledger.borrow().runs.keys().next().cloned().unwrap_or_default();
+            let has_run = || !tenant.ledger.borrow().runs.is_empty();
+            tenant.course.wait_until("the first run", has_run).await;
+            let run = tenant.ledger.borrow().runs.keys().next().cloned().unwrap_or_default();
             self.run.replace(run.clone());
             (source, first) = (Source::Run(run), 0);
         }
         let mut server = 0;
         let mut ended_at = None;
-        while !self.is_finished() && !sequence.is_broken() && !sequence.expects_loss.get() {
+        while !self.is_finished() && !tenant.course.is_broken() && !tenant.course.expects_loss.get() {
             if self.end.get().is_some() {
                 let ended_at = *ended_at.get_or_insert_with(clock::now_ns);
                 if clock::seconds_since(ended_at) > PATIENCE_SECONDS {
-                    sequence.broke(format!(
+                    tenant.broke(format!(
                         "{} has {} of {:?} events",
                         self.name(),
                         self.count(),
@@ -94,27 +95,27 @@ impl Follower {
                     ));
                 }
             }
-            self.follow_once(sequence, server, &source, first).await;
+            self.follow_once(tenant, server, &source, first).await;
             server = 1 - server;
             tokio::time::sleep(LOOK).await;
         }
     }
 
     /// Follows on one server until its stream ends.
-    async fn follow_once(&self, sequence: &Sequence, server: usize, source: &Source, first: u64) {
+    async fn follow_once(&self, tenant: &Tenant, server: usize, source: &Source, first: u64) {
         let cursor = match self.count() as u64 {
             0 => None,
             count => Some(count + first - 1),
         };
-        let mut tail = sequence.clients[server].tail(source.clone(), cursor, Until::Ended);
+        let mut tail = tenant.clients[server].tail(source.clone(), cursor, Until::Ended);
         let mut last_ns = clock::now_ns();
         let mut is_connected = false;
-        while !self.is_finished() && !sequence.is_broken() && !sequence.expects_loss.get() {
+        while !self.is_finished() && !tenant.course.is_broken() && !tenant.course.expects_loss.get() {
             match tokio::time::timeout(Duration::from_millis(super::LOOK_MS), tail.next()).await {
                 Ok(Some(Ok(TailItem::Event { cursor, envelope }))) => {
                     let expected = self.count() as u64 + first;
                     if cursor != expected {
-                        sequence.broke(format!("{} received event {cursor}, not {expected}", self.name()));
+                        tenant.broke(format!("{} received event {cursor}, not {expected}", self.name()));
                         return;
                     }
                     self.received.borrow_mut().push(digest(&envelope));
@@ -123,11 +124,11 @@ impl Follower {
                 }
                 Ok(Some(Ok(TailItem::CaughtUp { .. }))) => is_connected = true,
                 Ok(Some(Ok(TailItem::Gap(gap)))) => {
-                    sequence.broke(format!("{} received a gap: {gap:?}", self.name()));
+                    tenant.broke(format!("{} received a gap: {gap:?}", self.name()));
                     return;
                 }
                 Ok(Some(Err(why))) if !why.may_pass() => {
-                    sequence.broke(format!("{} was refused by server {server}: {why}", self.name()));
+                    tenant.broke(format!("{} was refused by server {server}: {why}", self.name()));
                     return;
                 }
                 Ok(Some(Ok(TailItem::Disconnected { .. }) | Err(_)) | None) => break,
@@ -135,7 +136,7 @@ impl Follower {
                 Err(_) => {}
             }
         }
-        sequence.ledger.borrow_mut().resumed += u64::from(is_connected);
+        tenant.ledger.borrow_mut().resumed += u64::from(is_connected);
     }
 }
 

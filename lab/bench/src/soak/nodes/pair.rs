@@ -3,6 +3,7 @@
 //! It must not know the load. Start at [`NodePair::start`].
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -14,11 +15,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 use recount_faulty_link::Link;
-use recount_log_postgres::Database;
+use recount_log_postgres::{Database, StoreRow};
 use recount_test_postgres::Server as Postgres;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::surroundings::SmallDisk;
+use super::tenant::DEFAULT;
 use super::{LOOK, Sequence, poll};
 use crate::soak::salvage::on_thread;
 
@@ -66,6 +68,7 @@ pub(super) struct NodeSlot {
     config: PathBuf,
     pub(super) link: Link,
     store: String,
+    spreads: bool,
     process: RefCell<Option<Child>>,
     /// When the present process was started, in milliseconds since 1970.
     started_ms: Cell<u64>,
@@ -77,7 +80,7 @@ pub(super) struct NodeSlot {
 
 impl NodePair {
     /// Starts PostgreSQL, the owner, and the standby with the seal key of the owner.
-    pub(super) async fn start(folder: &Path, disk: Option<SmallDisk>) -> Result<Self> {
+    pub(super) async fn start(folder: &Path, disk: Option<SmallDisk>, spreads: bool) -> Result<Self> {
         let disk_folder = disk.as_ref().map(|disk| disk.folder().to_owned());
         let (postgres, url) = on_thread(move || {
             let postgres = match disk_folder {
@@ -100,6 +103,7 @@ impl NodePair {
                 log: folder.join(format!("{name}.log")),
                 config: folder.join("recount.toml"),
                 store: url.replace(&direct, &format!(":{}/", link.port())),
+                spreads,
                 link,
                 process: RefCell::default(),
                 started_ms: Cell::new(0),
@@ -136,15 +140,23 @@ impl NodePair {
         self.postgres.borrow().url(&self.database)
     }
 
-    /// The server that owns the stores, according to the database.
-    pub(super) async fn owner(&self) -> Option<usize> {
+    /// The server that owns each store, according to the database.
+    pub(super) async fn owners(&self) -> BTreeMap<String, usize> {
         let url = self.url();
-        let survey = on_thread(move || Database::survey(&url)).await.ok()?.ok()?;
-        let store = survey.stores.iter().find(|store| store.name == "default")?;
-        let node = survey.nodes.iter().find(|node| Some(&node.node) == store.node.as_ref())?;
-        self.slots.iter().position(|slot| {
-            node.address == format!("http://{}", slot.address) && node.since_ms >= slot.started_ms.get()
-        })
+        let Ok(Ok(survey)) = on_thread(move || Database::survey(&url)).await else { return BTreeMap::new() };
+        let owner = |store: StoreRow| {
+            let node = survey.nodes.iter().find(|node| Some(&node.node) == store.node.as_ref())?;
+            let slot = self.slots.iter().position(|slot| {
+                node.address == format!("http://{}", slot.address) && node.since_ms >= slot.started_ms.get()
+            });
+            Some((store.name, slot?))
+        };
+        survey.stores.into_iter().filter_map(owner).collect()
+    }
+
+    /// The main server, which owns the store of the default tenant.
+    pub(super) async fn owner(&self) -> Option<usize> {
+        self.owners().await.remove(DEFAULT)
     }
 
     /// Starts servers again that have ended, until one cannot be started.
@@ -167,12 +179,12 @@ impl NodePair {
     fn judge(&self, sequence: &Sequence, number: usize, status: ExitStatus) {
         let was_signalled = self.slots[number].is_signalled.get();
         match status.code() {
-            Some(PANICKED) => sequence.broke(format!("server {number} panicked")),
+            Some(PANICKED) => sequence.course.broke(format!("server {number} panicked")),
             Some(_) if was_signalled => {}
-            Some(0) => sequence.broke(format!("server {number} ended by itself, without an error")),
-            Some(_) => sequence.ledger.borrow_mut().ended_by_themselves += 1,
+            Some(0) => sequence.course.broke(format!("server {number} ended by itself, without an error")),
+            Some(_) => sequence.tenants[0].ledger.borrow_mut().ended_by_themselves += 1,
             // Killed by a fault: the process was reaped there.
-            None => sequence.broke(format!("server {number} ended with {status}")),
+            None => sequence.course.broke(format!("server {number} ended with {status}")),
         }
     }
 
@@ -183,7 +195,7 @@ impl NodePair {
             slot.signal(Signal::TERM)?;
             let has_ended = || !slot.is_running() || !matches!(slot.ended(), Ok(None));
             let what = format!("the end of server {number} after SIGTERM");
-            sequence.wait_until(&what, has_ended).await;
+            sequence.course.wait_until(&what, has_ended).await;
         }
         Ok(())
     }
@@ -205,6 +217,9 @@ impl NodeSlot {
     pub(super) fn command(&self, mut program: Command, data: &Path, address: &str) -> Command {
         program.args(["serve", "--bind", address, "--log", "info", "--store", &self.store, "--data"]);
         program.arg(data).arg("--config").arg(&self.config);
+        if self.spreads {
+            program.args(["--spread-tenants", "yes"]);
+        }
         program.stdin(Stdio::null()).stdout(Stdio::null());
         program
     }

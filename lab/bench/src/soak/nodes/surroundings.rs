@@ -74,8 +74,8 @@ pub(super) async fn fill_disk(sequence: &Sequence, time: Duration) -> Result<Str
     let Some(disk) = &sequence.pair.disk else {
         return Ok("skipped: only root may mount a small disk".to_owned());
     };
-    let refused = sequence.ledger.borrow().full;
-    sequence.is_full.set(true);
+    let refused = sequence.tenants[0].ledger.borrow().full;
+    sequence.course.is_full.set(true);
     let filler = disk.fill()?;
     tokio::time::sleep(time).await;
     std::fs::remove_file(filler)?;
@@ -94,7 +94,7 @@ pub(super) async fn fill_disk(sequence: &Sequence, time: Duration) -> Result<Str
         })
         .await??;
     }
-    let refused = sequence.ledger.borrow().full - refused;
+    let refused = sequence.tenants[0].ledger.borrow().full - refused;
     let outcome = if ended { "PostgreSQL ended and was started again" } else { "PostgreSQL went on" };
     Ok(format!("{:.1} s, {refused} requests refused with store_full, {outcome}", time.as_secs_f64()))
 }
@@ -117,7 +117,7 @@ pub(super) async fn start_with_wrong_clock(sequence: &Sequence) -> Result<String
         status = server.try_wait().ok().flatten();
         status.is_some()
     };
-    if !sequence.wait_until("the refusal of a server with a wrong clock", has_ended).await {
+    if !sequence.course.wait_until("the refusal of a server with a wrong clock", has_ended).await {
         server.kill()?;
         server.wait()?;
         return Ok("not refused".to_owned());
@@ -125,7 +125,7 @@ pub(super) async fn start_with_wrong_clock(sequence: &Sequence) -> Result<String
     let text = std::fs::read_to_string(&log)?;
     let is_refusal = text.contains("the clock of this machine differs by");
     if !is_refusal || status.is_none_or(|status| status.success()) {
-        sequence.broke(format!("a server with a wrong clock ended with {status:?}: {text}"));
+        sequence.course.broke(format!("a server with a wrong clock ended with {status:?}: {text}"));
     }
     Ok("refused".to_owned())
 }
