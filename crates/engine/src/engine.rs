@@ -21,7 +21,7 @@ use crate::{
 
 /// Identifies an engine; see [`Engine::instance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct EngineInstance(usize);
+pub struct EngineInstance(u64);
 
 /// An open engine. See the crate documentation for its guarantees. Cheap to clone.
 #[derive(Clone)]
@@ -104,9 +104,9 @@ impl Engine {
         &self.admin
     }
 
-    /// Identifies this engine, and its tenant, in the process. All clones have the same value.
+    /// Identifies this engine, and its tenant, in the process. All clones have the same value, and no later engine has it.
     pub fn instance(&self) -> EngineInstance {
-        EngineInstance(Arc::as_ptr(self.admin.ground()) as usize)
+        EngineInstance(self.admin.ground().number)
     }
 
     pub fn world(&self) -> &World {

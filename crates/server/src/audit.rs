@@ -129,7 +129,7 @@ impl Audit {
     ) -> Result<Self, StartError> {
         let failed =
             |why: &dyn std::fmt::Display| StartError::failed(format!("cannot use the audit trail: {why}"));
-        let opened = stores.wait_for(&world, |stores| stores.open(TENANT)).await;
+        let opened = stores.wait_for(&world, |stores| stores.open_when_given_back(TENANT)).await;
         let store = opened.map_err(|why| failed(&why))?;
         let engine = Engine::open_with_key(store, world, Arc::new(SseFraming), redactor, None)
             .await
@@ -213,29 +213,35 @@ impl Audit {
 
     /// Records an event; returns when it is durable or has failed.
     pub(crate) async fn record(&self, what: AuditKind, facts: Value) {
+        self.try_record(what, facts).await;
+    }
+
+    /// The same; returns whether it is durable.
+    async fn try_record(&self, what: AuditKind, facts: Value) -> bool {
         tracing::info!(target: "audit", event = what.event_type(), %facts);
         let recorded = match &self.0.relay {
             Some(relay) => relay.add(what.event_type(), &facts).await.map_err(str::to_owned),
             None => self.append(what, &facts).await.map_err(|error| error.to_string()),
         };
-        if let Err(error) = recorded {
-            self.0.lost.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(
-                target: "audit",
-                event = what.event_type(),
-                %facts,
-                error,
-                "cannot record an event in the audit trail"
-            );
-        }
+        let Err(error) = recorded else { return true };
+        self.0.lost.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            target: "audit",
+            event = what.event_type(),
+            %facts,
+            error,
+            "cannot record an event in the audit trail"
+        );
+        false
     }
 
-    /// Records an event of another server.
-    pub(crate) async fn record_relayed(&self, event_type: &str, facts: Value) {
+    /// Records an event of another server; returns whether it is durable.
+    pub(crate) async fn record_relayed(&self, event_type: &str, facts: Value) -> bool {
         match AuditKind::ALL.into_iter().find(|kind| kind.event_type() == event_type) {
-            Some(kind) => self.record(kind, facts).await,
+            Some(kind) => self.try_record(kind, facts).await,
             None => {
-                tracing::error!(target: "audit", event_type, %facts, "another server recorded an unknown event")
+                tracing::error!(target: "audit", event_type, %facts, "another server recorded an unknown event");
+                true
             }
         }
     }

@@ -45,6 +45,22 @@ pub(crate) struct ServerContext {
     pub(crate) encryption: Option<Encryption>,
     /// Accepts connections of other servers, if there can be any.
     pub(crate) forwards: Option<Arc<ForwardAcceptor>>,
+    pub(crate) heads: HeadLimits,
+}
+
+/// Limits of the heads of requests over HTTP/1.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadLimits {
+    bytes: usize,
+    headers: usize,
+}
+
+impl HeadLimits {
+    pub(crate) const OF_CLIENTS: HeadLimits =
+        HeadLimits { bytes: limits::HEAD_BYTES_MAX, headers: limits::HEADERS_MAX };
+    /// Such a head, and the client that another server has identified.
+    pub(crate) const BETWEEN_SERVERS: HeadLimits =
+        HeadLimits { bytes: 2 * limits::HEAD_BYTES_MAX, headers: 2 * limits::HEADERS_MAX };
 }
 
 /// Both ends of a connection.
@@ -120,8 +136,8 @@ async fn serve_http<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HEAD_WAIT)
-        .max_buf_size(limits::HEAD_BYTES_MAX)
-        .max_headers(limits::HEADERS_MAX)
+        .max_buf_size(context.heads.bytes)
+        .max_headers(context.heads.headers)
         .keep_alive(true)
         .serve_connection(TokioIo::new(socket), handler)
         .with_upgrades();
@@ -345,7 +361,7 @@ impl Service<Request<Incoming>> for RequestHandler {
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         // The library counts what it has not read as a head yet, and a head may come with the last read.
-        if head_bytes(&request) > limits::HEAD_BYTES_MAX {
+        if head_bytes(&request) > self.context.heads.bytes {
             let closes = [(header::CONNECTION, "close")];
             let refused = (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, closes).into_response();
             return Box::pin(async move { Ok(refused) });

@@ -2,7 +2,8 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -15,21 +16,23 @@ use recount_engine::Redactor;
 use recount_event::Code;
 use recount_face_aep::{DryRun, Refusal};
 use recount_log::MemoryStore;
-use recount_world::{Shutdown, World};
+use recount_transport::Share;
+use recount_world::{Kind, Shutdown, World};
 use serde::Serialize;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use crate::agents::AgentPool;
 use crate::assembly::HostedServer;
 use crate::audit::{Relay, RelayRequest};
-use crate::connection::{self, Ends, ServerContext};
+use crate::connection::{self, Ends, HeadLimits, ServerContext};
 use crate::connection_limits::ConnectionLimits;
 use crate::forwarding::{ForwardAcceptor, KnownOwner, NodeKey};
-use crate::peer::Peer;
+use crate::peer::{Peer, PeerId};
 use crate::spread::client::{CLIENT, ClientHeader, DRY_RUN};
-use crate::spread::peers::{AUDIT, CHECKS, KEYS, METRICS, READY, TENANTS, VERSION};
+use crate::spread::peers::{AUDIT, CHECKS, KEYS, LOOK, METRICS, SeenServer, TENANTS, VERSION};
 use crate::stores::Stores;
 use crate::tls::ServerTls;
 use crate::{Config, StartError, doctor, limits, metrics, signing_keys};
@@ -48,8 +51,10 @@ struct HostingState {
     acceptor: ForwardAcceptor,
     tls: Option<ServerTls>,
     connections: Arc<ConnectionLimits>,
-    /// One change at a time.
-    change: tokio::sync::Mutex<()>,
+    owner: KnownOwner,
+    /// One change at a time. Whether none is allowed any more.
+    ended: tokio::sync::Mutex<bool>,
+    is_stopping: AtomicBool,
     hosted: RwLock<Option<Arc<Hosted>>>,
     /// Callers are revoked by the main server only.
     never: watch::Sender<bool>,
@@ -61,6 +66,8 @@ struct Hosted {
     main: String,
     server: HostedServer,
     relay: Arc<Relay>,
+    /// When the main server looked.
+    looked: Mutex<Instant>,
 }
 
 impl Hosting {
@@ -70,6 +77,7 @@ impl Hosting {
         redactor: &Arc<Redactor>,
         world: &World,
         stores: &Stores,
+        owner: KnownOwner,
         (key, tls): (NodeKey, Option<ServerTls>),
     ) -> Self {
         let acceptor = ForwardAcceptor { key, entropy: world.entropy.clone(), allows_anonymous: false };
@@ -82,7 +90,9 @@ impl Hosting {
             acceptor,
             tls,
             connections: ConnectionLimits::new(crate::Files::now().connections_max()),
-            change: tokio::sync::Mutex::default(),
+            owner,
+            ended: tokio::sync::Mutex::default(),
+            is_stopping: AtomicBool::default(),
             hosted: RwLock::default(),
             never: watch::channel(false).0,
         }))
@@ -93,7 +103,7 @@ impl Hosting {
         &self,
         stream: TcpStream,
         from: SocketAddr,
-        owner: &KnownOwner,
+        place: Share<PeerId>,
         shutdown: Shutdown,
     ) {
         let (node, stream) = match self.0.acceptor.accept_server(stream, self.0.tls.as_ref()).await {
@@ -102,8 +112,9 @@ impl Hosting {
                 return tracing::info!(%from, %error, "a connection of another server was closed");
             }
         };
-        let is_main = owner.borrow().as_ref().is_some_and(|owner| owner.node == node);
-        if !is_main {
+        // All connections of the main server come from one address.
+        drop(place);
+        if !self.is_main(&node) {
             return tracing::info!(%from, node, "a connection was closed: this server does not own the stores");
         }
         let router = Router::new().fallback(receive).with_state((self.clone(), Arc::<str>::from(node)));
@@ -115,40 +126,75 @@ impl Hosting {
             world: self.0.world.clone(),
             encryption: None,
             forwards: None,
+            heads: HeadLimits::BETWEEN_SERVERS,
         };
         let ends = Ends { peer: Peer::Address(from), arrived_at: None, is_encrypted: false };
         connection::serve(stream, ends, Arc::new(context), shutdown).await;
     }
 
-    /// Gives all tenants back when the main server that handed them over no longer owns the stores.
-    pub(crate) async fn follow(&self, mut owner: KnownOwner) -> Infallible {
+    fn is_main(&self, node: &str) -> bool {
+        self.0.owner.borrow().as_ref().is_some_and(|owner| owner.node == node)
+    }
+
+    /// Gives all tenants back when the main server that handed them over no longer owns the stores, or when it does not look
+    /// for this server any more: then clients cannot reach them.
+    pub(crate) async fn follow(&self) -> Infallible {
         loop {
-            let now = owner.borrow_and_update().as_ref().map(|owner| owner.node.clone());
-            if self.hosted().is_some_and(|hosted| Some(&hosted.main) != now.as_ref()) {
-                tracing::info!("another server owns the stores: giving the tenants back");
-                self.give_all_back().await;
+            if let Some(hosted) = self.hosted() {
+                let looked = *hosted.looked.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_silent =
+                    recount_world::moment().saturating_duration_since(looked) > limits::SPREAD_SILENCE;
+                if is_silent || !self.is_main(&hosted.main) {
+                    tracing::info!(
+                        is_silent,
+                        "the main server is another one or silent: giving the tenants back"
+                    );
+                    self.give_all_back().await;
+                }
             }
-            if owner.changed().await.is_err() {
-                std::future::pending::<Infallible>().await;
-            }
+            tokio::time::sleep(limits::SPREAD_LOOK).await;
         }
     }
 
-    /// Ends all engines and gives their stores back. Call it again if it did not finish.
-    pub(crate) async fn give_all_back(&self) {
-        let _one_at_a_time = self.0.change.lock().await;
+    async fn give_all_back(&self) {
+        let _one_at_a_time = self.0.ended.lock().await;
+        self.end_hosted().await;
+    }
+
+    /// Gives all tenants back, and takes none any more. Call it again if it did not finish.
+    pub(crate) async fn end(&self) {
+        self.0.is_stopping.store(true, Ordering::SeqCst);
+        let mut ended = self.0.ended.lock().await;
+        *ended = true;
         self.end_hosted().await;
     }
 
     async fn end_hosted(&self) {
         if let Some(hosted) = self.hosted() {
-            hosted.server.running.end().await;
+            let left = hosted.server.running.end().await;
+            if left > 0 {
+                tracing::warn!(left, "tasks of tenants did not end before these were given back");
+            }
             *self.0.hosted.write().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 
     fn hosted(&self) -> Option<Arc<Hosted>> {
         self.0.hosted.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the main server sees when it looks.
+    fn seen(&self, main: &str) -> SeenServer {
+        let hosted = self.hosted_of(main).ok();
+        if let Some(hosted) = &hosted {
+            *hosted.looked.lock().unwrap_or_else(PoisonError::into_inner) = recount_world::moment();
+        }
+        let served = hosted.iter().flat_map(|hosted| hosted.server.running.gate.tenants.all());
+        SeenServer {
+            version: VERSION.to_owned(),
+            tenants: served.map(|(name, _)| name).collect(),
+            is_stopping: self.0.is_stopping.load(Ordering::SeqCst),
+        }
     }
 
     /// The server of the tenants of this main server.
@@ -162,7 +208,10 @@ impl Hosting {
     }
 
     async fn take(&self, tenant: &str, main: &str) -> Result<(), Refusal> {
-        let _one_at_a_time = self.0.change.lock().await;
+        let ended = self.0.ended.lock().await;
+        if *ended || !self.is_main(main) {
+            return Err(Refusal::new(Code::StoreUnavailable, "this server takes no tenants of that server"));
+        }
         if self.hosted().is_some_and(|hosted| hosted.main != main) {
             self.end_hosted().await;
         }
@@ -181,7 +230,7 @@ impl Hosting {
 
     async fn start(&self, main: &str) -> Result<Hosted, StartError> {
         let HostingState { config, registry, redactor, world, stores, .. } = &*self.0;
-        let relay = Arc::<Relay>::default();
+        let relay = Arc::new(Relay::new(world.entropy.draw() as u64));
         let pool = AgentPool::build(config, registry.clone()).await?;
         let server = HostedServer::start(
             config,
@@ -192,7 +241,8 @@ impl Hosting {
             relay.clone(),
         )
         .await?;
-        Ok(Hosted { main: main.to_owned(), server, relay })
+        let looked = Mutex::new(recount_world::moment());
+        Ok(Hosted { main: main.to_owned(), server, relay, looked })
     }
 }
 
@@ -223,18 +273,26 @@ async fn receive(State((hosting, main)): State<(Hosting, Arc<str>)>, mut request
 
 async fn own(hosting: &Hosting, main: &str, request: Request) -> Result<Response, Refusal> {
     let path = request.uri().path().to_owned();
-    if path == READY {
-        return Ok(json(&VERSION));
+    if path == LOOK {
+        return Ok(json(&hosting.seen(main)));
     }
     if let Some(tenant) = path.strip_prefix(TENANTS) {
-        return match *request.method() {
-            Method::PUT => hosting.take(tenant, main).await.map(|()| json(&true)),
-            Method::DELETE => {
-                let hosted = hosting.hosted_of(main)?;
-                Ok(json(&hosted.server.running.gate.tenants.give_back(tenant).await?))
+        let (hosting_too, main, tenant) = (hosting.clone(), main.to_owned(), tenant.to_owned());
+        // They go on if the main server no longer waits.
+        let changed = match *request.method() {
+            Method::PUT => {
+                let taking = async move { hosting_too.take(&tenant, &main).await.map(|()| true) };
+                hosting.0.world.tasks.finish(Kind::Effect, taking).await
             }
-            _ => Ok(StatusCode::METHOD_NOT_ALLOWED.into_response()),
+            Method::DELETE => {
+                let hosted = hosting.hosted_of(&main)?;
+                let giving = async move { Ok(hosted.server.running.gate.tenants.give_back(&tenant).await?) };
+                hosting.0.world.tasks.finish(Kind::Effect, giving).await
+            }
+            _ => return Ok(StatusCode::METHOD_NOT_ALLOWED.into_response()),
         };
+        let panicked = |_| Refusal::new(Code::StoreUnavailable, "the change of a tenant did not finish");
+        return changed.map_err(panicked)?.map(|changed| json(&changed));
     }
     let hosted = hosting.hosted_of(main)?;
     let sources = &hosted.server.running.sources;

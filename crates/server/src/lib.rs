@@ -26,6 +26,7 @@ mod forwarding;
 mod guard;
 mod health;
 mod hosting;
+mod idle_connections;
 pub mod limits;
 mod listen;
 mod listeners;

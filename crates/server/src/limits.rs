@@ -58,6 +58,9 @@ pub const FORWARD_WAIT: Duration = Duration::from_secs(2);
 /// Bytes of a connection that are looked at before it is served: enough for the beginning of a health check.
 pub const FIRST_BYTES: usize = 16;
 
+/// Connections that are kept to a server that has tenants, for each of them.
+pub const IDLE_CONNECTIONS_MAX: usize = 64;
+
 /// How often the main server looks where the stores of tenants are.
 pub const SPREAD_LOOK: Duration = Duration::from_secs(1);
 
@@ -81,6 +84,12 @@ pub const RELAY_QUEUE_MAX: usize = 1_000;
 
 /// How long such a server waits until an event is in the audit trail; then it is logged only.
 pub const RELAY_WAIT: Duration = Duration::from_secs(5);
+
+/// Bytes of events in one response; at least one event is sent.
+pub const RELAY_BYTES: usize = 1 << 20;
+
+/// A server gives its tenants back when it got no request of the main server for so long: no client can reach them.
+pub const SPREAD_SILENCE: Duration = Duration::from_secs(30);
 
 /// Bytes of a response about tenants, keys, checks or metrics of another server.
 pub const PEER_RESPONSE_BYTES_MAX: usize = 4 << 20;

@@ -25,7 +25,7 @@ use crate::audit::{Audit, Relay};
 use crate::backup::Backups;
 use crate::boxed;
 use crate::config::{Aaep, Aap, Config, RoomAccess, SignInSettings, Webhooks};
-use crate::connection::ServerContext;
+use crate::connection::{HeadLimits, ServerContext};
 use crate::connection_limits::ConnectionLimits;
 use crate::decide::{DecisionLinks, Decisions};
 use crate::encryption::Encryption;
@@ -304,7 +304,7 @@ impl Running {
                  add {place}`, or bind a loopback address"
             )));
         }
-        let connections = ConnectionLimits::new(Files::now().connections_max());
+        let connections = ConnectionLimits::new(places_max(served));
         let full = full(connections.places_max(), &engine);
         let links = key.as_ref().zip(public_url).map(|(key, url)| DecisionLinks::new(key, &url));
         let (staying, tenants) = (webhooks.tenants(), gate.tenants.clone());
@@ -348,8 +348,8 @@ impl Running {
         #[cfg(unix)]
         let socket = unix_socket.map(|socket| (socket, unencrypted(router.clone(), &connections, &world)));
         let encryption = tls.map(|tls| Encryption::new(tls, &world, engine.write().redactor()));
-        let context =
-            ServerContext { router: router.clone(), connections, world: world.clone(), encryption, forwards };
+        let plain = unencrypted(router.clone(), &connections, &world);
+        let context = ServerContext { encryption, forwards, ..plain };
         bound.extend(sockets.tcp.map(|listener| (listener, context)));
         let running = Running {
             address,
@@ -403,6 +403,12 @@ async fn bind_room(entry: &ServerSettings, is_near: bool) -> Result<Option<TcpLi
     Ok(Some(bind_for("aaep.room_bind", bind).await?))
 }
 
+/// How many connections of clients are served. Where tenants are spread, each may need one to another server.
+fn places_max(served: ServedTenants) -> usize {
+    let most = Files::now().connections_max();
+    if served == ServedTenants::Spread { (most / 2).max(1) } else { most }
+}
+
 /// With a key, heads of runs are signed from now on.
 async fn sign_heads(tenants: &Tenants, has_key: bool) -> Result<(), StartError> {
     if has_key {
@@ -434,7 +440,14 @@ async fn record_start(
 /// What the connections of a further listener share.
 fn unencrypted(router: Router, connections: &Arc<ConnectionLimits>, world: &World) -> ServerContext {
     let (connections, world) = (connections.clone(), world.clone());
-    ServerContext { router, connections, world, encryption: None, forwards: None }
+    ServerContext {
+        router,
+        connections,
+        world,
+        encryption: None,
+        forwards: None,
+        heads: HeadLimits::OF_CLIENTS,
+    }
 }
 
 /// Creates the missing tenants of configured users.

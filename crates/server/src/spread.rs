@@ -10,19 +10,18 @@ mod forward;
 pub(crate) mod peers;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::join_all;
 use recount_engine::SEAL_KEY_BYTES;
 use recount_log_postgres::{NodeRow, StoreRow, Survey};
-use recount_world::{Kind, World};
+use recount_world::{Kind, Shutdown, World};
 use tokio::time::Instant;
 
 use self::balance::{IDLE, Move, ServerLoad, TenantLoad, next_move};
 pub(crate) use self::forward::{ForwardedRequest, forward};
 pub(crate) use self::peers::{add_checks, add_keys, add_metrics};
-use self::peers::{check_ready, give_back, hand_over, relay_audit};
-use crate::audit::Audit;
+use self::peers::{give_back, hand_over, look, relay_audit};
 use crate::forwarding::{ForwardTarget, NodeKey};
 use crate::limits;
 use crate::stores::Stores;
@@ -38,11 +37,19 @@ pub(crate) struct Spread {
     staying: BTreeSet<String>,
     /// Whether other servers must have a certificate, because this one has.
     needs_tls: bool,
+    progress: Mutex<Progress>,
+}
+
+/// What changes while tenants are looked at and moved.
+#[derive(Default)]
+struct Progress {
     loads: BTreeMap<String, Load>,
     /// Servers that refused a tenant, and until when none is handed over to them.
     refusing: BTreeMap<String, Instant>,
+    /// Tenants that are being moved or taken.
+    busy: BTreeSet<String>,
     /// Servers whose events get into the audit trail.
-    relayed: BTreeMap<String, Arc<()>>,
+    relayed: BTreeSet<String>,
 }
 
 /// The load of a tenant, from the positions of its store.
@@ -75,6 +82,20 @@ impl Load {
     }
 }
 
+/// What is done for one tenant, in a task of its own.
+enum Step {
+    /// It has no living server.
+    Take,
+    /// Its server does not serve it: opening it failed there, or giving it back did.
+    Open(ForwardTarget),
+    Move {
+        /// `None`: from this server.
+        from: Option<ForwardTarget>,
+        /// `None`: to this server.
+        to: Option<ForwardTarget>,
+    },
+}
+
 impl Spread {
     /// Starts it, if the stores are in a database.
     pub(crate) fn start(
@@ -88,57 +109,87 @@ impl Spread {
             return;
         };
         let world = tenants.world().clone();
-        let spread = Spread {
+        let spread = Arc::new(Spread {
             tenants: tenants.clone(),
             stores: stores.clone(),
             key: NodeKey::derive(key),
             world: world.clone(),
             staying,
             needs_tls,
-            loads: BTreeMap::new(),
-            refusing: BTreeMap::new(),
-            relayed: BTreeMap::new(),
-        };
-        world.tasks.spawn_until_shutdown(Kind::Service, async move { match spread.run().await {} });
+            progress: Mutex::default(),
+        });
+        world.tasks.spawn(Kind::Service, move |shutdown| spread.run(shutdown));
     }
 
     /// Looks where the tenants are, takes those without a server, and moves others, until the server stops.
-    async fn run(mut self) -> Infallible {
+    async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
         loop {
             match self.stores.wait_for(&self.world, Stores::survey).await {
                 Ok(survey) => {
                     self.follow(&survey).await;
-                    self.balance(&survey).await;
+                    self.balance(&survey);
                 }
                 Err(fault) => tracing::debug!(%fault, "cannot look for the stores of tenants"),
             }
-            tokio::time::sleep(limits::SPREAD_LOOK).await;
+            tokio::select! {
+                () = shutdown.requested() => return,
+                () = tokio::time::sleep(limits::SPREAD_LOOK) => {}
+            }
         }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn own_node(&self) -> &str {
         self.stores.node().unwrap_or_default()
     }
 
-    /// Brings what this server knows in line with the database.
-    async fn follow(&mut self, survey: &Survey) {
+    fn target(&self, server: &NodeRow) -> ForwardTarget {
+        ForwardTarget::of(&server.node, &server.address, &self.key)
+    }
+
+    /// Brings what this server knows in line with the database and with the other servers.
+    async fn follow(self: &Arc<Self>, survey: &Survey) {
+        let served = self.look_at_servers(survey).await;
         for store in survey.stores.iter().filter(|store| is_other(&store.name)) {
-            if self.tenants.engine(&store.name).is_some() {
+            if self.tenants.engine(&store.name).is_some() || self.progress().busy.contains(&store.name) {
                 continue;
             }
             let server = store.node.as_ref().and_then(|node| alive(survey, node));
-            match server.filter(|server| server.node != self.own_node()) {
-                Some(server) => self.note_server(&store.name, server),
-                None => self.take(&store.name).await,
+            let Some(server) = server.filter(|server| server.node != self.own_node()) else {
+                self.begin(&store.name, Step::Take);
+                continue;
+            };
+            match served.get(&server.node) {
+                Some(Some(served)) if !served.contains(&store.name) => {
+                    self.begin(&store.name, Step::Open(self.target(server)));
+                }
+                _ => self.note_server(&store.name, server),
             }
         }
-        let servers = self.tenants.other_servers();
-        self.relayed.retain(|node, running| {
-            Arc::strong_count(running) > 1 && servers.iter().any(|server| server.node == *node)
-        });
-        for server in servers {
+        for server in self.tenants.other_servers() {
             self.relay(server);
         }
+    }
+
+    /// The tenants that each other server serves for this one; `None` if it does not respond. This also lets it know that it
+    /// can be reached.
+    async fn look_at_servers(&self, survey: &Survey) -> BTreeMap<String, Option<BTreeSet<String>>> {
+        let owners: BTreeSet<&str> = survey
+            .stores
+            .iter()
+            .filter(|store| is_other(&store.name))
+            .filter_map(|store| store.node.as_deref())
+            .collect();
+        let servers = survey.nodes.iter().filter(|node| node.node != self.own_node());
+        let servers = servers.filter(|node| owners.contains(&*node.node) && node.lease_left_ms > 0);
+        let looks = servers.map(async |server| {
+            let seen = look(&self.tenants, &self.target(server)).await;
+            (server.node.clone(), seen.ok().map(|seen| seen.tenants))
+        });
+        join_all(looks).await.into_iter().collect()
     }
 
     fn note_server(&self, tenant: &str, server: &NodeRow) {
@@ -151,59 +202,146 @@ impl Spread {
         self.tenants.set_elsewhere(tenant, Elsewhere::Server(Arc::new(server)));
     }
 
-    fn target(&self, server: &NodeRow) -> ForwardTarget {
-        ForwardTarget::of(&server.node, &server.address, &self.key)
+    /// Does one thing for a tenant; nothing else is done for it meanwhile. The task ends by itself, also while the server
+    /// stops, because a tenant must not be lost halfway.
+    fn begin(self: &Arc<Self>, tenant: &str, step: Step) {
+        if !self.progress().busy.insert(tenant.to_owned()) {
+            return;
+        }
+        let (spread, tenant) = (self.clone(), tenant.to_owned());
+        self.world.tasks.spawn(Kind::Service, |_| async move {
+            spread.carry_out(&tenant, step).await;
+            spread.progress().busy.remove(&tenant);
+        });
+    }
+
+    async fn carry_out(&self, tenant: &str, step: Step) {
+        match step {
+            Step::Take => self.take(tenant).await,
+            Step::Open(server) => {
+                // Its requests wait.
+                self.tenants.set_elsewhere(tenant, Elsewhere::Moving);
+                self.hand_over(tenant, server).await;
+            }
+            Step::Move { from, to } => self.carry_out_move(tenant, from, to).await,
+        }
     }
 
     async fn take(&self, tenant: &str) {
         // Its former server has failed, so its requests end.
         self.tenants.set_elsewhere(tenant, Elsewhere::Moving);
         match self.tenants.take(tenant).await {
-            Ok(()) => tracing::info!(tenant, "serves the tenant"),
+            Ok(()) => {
+                tracing::info!(tenant, "serves the tenant");
+                self.rest(tenant);
+            }
             Err(refusal) => tracing::info!(tenant, detail = refusal.detail, "cannot serve the tenant yet"),
         }
     }
 
-    /// Moves events of a server into the audit trail for as long as it responds; tried again at a later look.
-    fn relay(&mut self, server: ForwardTarget) {
-        let Some(audit) = self.tenants.audit().cloned() else { return };
-        if self.relayed.contains_key(&server.node) {
-            return;
+    /// The tenant does not move for a while.
+    fn rest(&self, tenant: &str) {
+        if let Some(load) = self.progress().loads.get_mut(tenant) {
+            load.moved = Some(recount_world::moment());
         }
-        let running = Arc::new(());
-        self.relayed.insert(server.node.clone(), running.clone());
-        let tenants = self.tenants.clone();
-        self.world.tasks.spawn_until_shutdown(Kind::Service, relay(tenants, server, audit, running));
     }
 
-    /// Moves at most one tenant.
-    async fn balance(&mut self, survey: &Survey) {
-        let now = recount_world::moment();
-        self.refusing.retain(|_, until| *until > now);
-        for store in &survey.stores {
-            let load = self.loads.entry(store.name.clone());
-            load.or_insert_with(|| Load::begin(store.last_position, now)).see(store.last_position, now);
+    async fn carry_out_move(&self, tenant: &str, from: Option<ForwardTarget>, to: Option<ForwardTarget>) {
+        // Also if it fails: a tenant with an unfinished run is looked at again later.
+        self.rest(tenant);
+        if let Some(to) = &to
+            && let Err(error) = look(&self.tenants, to).await.and_then(|seen| seen.check())
+        {
+            tracing::info!(server = to.address, %error, "a server takes no tenants; the next attempt is in a minute");
+            let until = recount_world::moment() + limits::SPREAD_REST;
+            self.progress().refusing.insert(to.node.clone(), until);
+            return;
         }
-        let own = self.own_node().to_owned();
-        let servers: Vec<&NodeRow> = survey.nodes.iter().filter(|node| self.can_have_tenants(node)).collect();
+        let given_back = match &from {
+            None => self.tenants.give_back(tenant).await.map_err(|error| error.to_string()),
+            Some(from) => {
+                let given_back = give_back(&self.tenants, from, tenant).await;
+                if matches!(given_back, Ok(true)) {
+                    self.tenants.set_elsewhere(tenant, Elsewhere::Moving);
+                }
+                given_back.map_err(|error| error.to_string())
+            }
+        };
+        match (given_back, to) {
+            (Ok(true), Some(to)) => self.hand_over(tenant, to).await,
+            (Ok(true), None) => self.take(tenant).await,
+            (Ok(false), _) => tracing::debug!(tenant, "the tenant stays, because a move would interrupt it"),
+            (Err(error), _) => tracing::info!(tenant, error, "cannot move the tenant"),
+        }
+    }
+
+    async fn hand_over(&self, tenant: &str, server: ForwardTarget) {
+        match hand_over(&self.tenants, &server, tenant).await {
+            Ok(()) => {
+                tracing::info!(tenant, server = server.address, "handed the tenant over");
+                self.tenants.set_elsewhere(tenant, Elsewhere::Server(Arc::new(TenantServer::new(server))));
+            }
+            // The next look shows where it is.
+            Err(error) => {
+                tracing::info!(tenant, server = server.address, %error, "a server cannot serve the tenant");
+            }
+        }
+    }
+
+    /// Moves events of a server into the audit trail for as long as it responds; tried again at a later look.
+    fn relay(self: &Arc<Self>, server: ForwardTarget) {
+        let Some(audit) = self.tenants.audit().cloned() else { return };
+        if !self.progress().relayed.insert(server.node.clone()) {
+            return;
+        }
+        let spread = self.clone();
+        self.world.tasks.spawn_until_shutdown(Kind::Service, async move {
+            if let Err(error) = relay_audit(&spread.tenants, &server, &audit).await {
+                tracing::info!(server = server.address, %error, "events of a server do not reach the audit trail now");
+                tokio::time::sleep(limits::STANDBY_RETRY).await;
+            }
+            spread.progress().relayed.remove(&server.node);
+        });
+    }
+
+    /// Moves at most one tenant at a time.
+    fn balance(self: &Arc<Self>, survey: &Survey) {
+        let now = recount_world::moment();
+        {
+            let mut progress = self.progress();
+            progress.refusing.retain(|_, until| *until > now);
+            for store in &survey.stores {
+                let load = progress.loads.entry(store.name.clone());
+                load.or_insert_with(|| Load::begin(store.last_position, now)).see(store.last_position, now);
+            }
+            if !progress.busy.is_empty() {
+                return;
+            }
+        }
         let (mut fixed, mut movable): (BTreeMap<&str, f64>, Vec<TenantLoad>) = Default::default();
         for store in &survey.stores {
             let Some(node) = store.node.as_deref() else { continue };
             let load = self.load(store);
-            if self.can_move(store, &own, now) {
+            if self.can_move(store, now) {
                 let (name, node) = (store.name.clone(), node.to_owned());
                 movable.push(TenantLoad { name, node, load });
             } else {
                 *fixed.entry(node).or_default() += load;
             }
         }
-        let servers = servers.iter().map(|server| ServerLoad {
+        let servers = survey.nodes.iter().filter(|node| self.can_have_tenants(node));
+        let servers = servers.map(|server| ServerLoad {
             node: server.node.clone(),
             fixed: fixed.get(&*server.node).copied().unwrap_or(0.0),
         });
-        if let Some(next) = next_move(&servers.collect::<Vec<_>>(), &movable) {
-            self.carry_out(&next, survey).await;
-        }
+        let Some(Move { tenant, from, to }) = next_move(&servers.collect::<Vec<_>>(), &movable) else {
+            return;
+        };
+        let target = |node: &str| {
+            let row = survey.nodes.iter().find(|row| row.node == node && node != self.own_node());
+            row.map(|row| self.target(row))
+        };
+        self.begin(&tenant, Step::Move { from: target(&from), to: target(&to) });
     }
 
     /// Whether a server is alive, can be reached, and has not refused a tenant lately.
@@ -211,83 +349,23 @@ impl Spread {
         let is_own = node.node == self.own_node();
         let is_known = node.lease_left_ms > 0 && !node.address.is_empty();
         let is_known = is_known && (!self.needs_tls || self.target(node).is_encrypted);
-        is_own || (is_known && !self.refusing.contains_key(&node.node))
+        is_own || (is_known && !self.progress().refusing.contains_key(&node.node))
     }
 
     fn load(&self, store: &StoreRow) -> f64 {
         // The audit trail has hardly any.
         let idle = if store.name == crate::audit::TENANT { 0.0 } else { IDLE };
-        idle + self.loads.get(&store.name).map_or(0.0, |load| load.rate)
+        idle + self.progress().loads.get(&store.name).map_or(0.0, |load| load.rate)
     }
 
-    fn can_move(&self, store: &StoreRow, own: &str, now: Instant) -> bool {
+    fn can_move(&self, store: &StoreRow, now: Instant) -> bool {
         let is_here = self.tenants.engine(&store.name).is_some();
         let is_there = matches!(self.tenants.elsewhere(&store.name), Some(Elsewhere::Server(_)));
         is_other(&store.name)
             && !self.staying.contains(&store.name)
-            && !self.loads.get(&store.name).is_some_and(|load| load.rests(now))
-            && (is_here && store.node.as_deref() == Some(own) || is_there)
+            && !self.progress().loads.get(&store.name).is_some_and(|load| load.rests(now))
+            && (is_here && store.node.as_deref() == Some(self.own_node()) || is_there)
     }
-
-    async fn carry_out(&mut self, next: &Move, survey: &Survey) {
-        let Move { tenant, from, to } = next;
-        let server =
-            |node: &str| survey.nodes.iter().find(|there| there.node == node).map(|row| self.target(row));
-        let (Some(source), Some(target)) = (server(from), server(to)) else { return };
-        if *to != self.own_node()
-            && let Err(error) = check_ready(&self.tenants, &target).await
-        {
-            return self.refused(&target, &error);
-        }
-        // Also if it fails: a tenant with an unfinished run is looked at again later.
-        if let Some(load) = self.loads.get_mut(tenant) {
-            load.moved = Some(recount_world::moment());
-        }
-        let given_back = match from == self.own_node() {
-            true => self.tenants.give_back(tenant).await.map_err(|error| error.to_string()),
-            false => {
-                let given_back = give_back(&self.tenants, &source, tenant).await;
-                if matches!(given_back, Ok(true)) {
-                    self.tenants.set_elsewhere(tenant, Elsewhere::Moving);
-                }
-                given_back.map_err(|error| error.to_string())
-            }
-        };
-        match given_back {
-            Ok(true) => {}
-            Ok(false) => {
-                return tracing::debug!(
-                    tenant,
-                    "the tenant stays for now, because one of its runs is unfinished"
-                );
-            }
-            Err(error) => return tracing::info!(tenant, error, "cannot move the tenant"),
-        }
-        if to == self.own_node() {
-            return self.take(tenant).await;
-        }
-        match hand_over(&self.tenants, &target, tenant).await {
-            Ok(()) => {
-                tracing::info!(tenant, server = target.address, "handed the tenant over");
-                let server = TenantServer::new(target);
-                self.tenants.set_elsewhere(tenant, Elsewhere::Server(Arc::new(server)));
-            }
-            Err(error) => self.refused(&target, &error),
-        }
-    }
-
-    fn refused(&mut self, target: &ForwardTarget, error: &std::io::Error) {
-        tracing::info!(server = target.address, %error, "a server takes no tenant; the next attempt is in a minute");
-        self.refusing.insert(target.node.clone(), recount_world::moment() + limits::SPREAD_REST);
-    }
-}
-
-async fn relay(tenants: Arc<Tenants>, server: ForwardTarget, audit: Audit, running: Arc<()>) {
-    if let Err(error) = relay_audit(&tenants, &server, &audit).await {
-        tracing::info!(server = server.address, %error, "events of a server do not get into the audit trail now");
-        tokio::time::sleep(limits::STANDBY_RETRY).await;
-    }
-    drop(running);
 }
 
 /// A node that has not been taken for dead.

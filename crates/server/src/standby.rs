@@ -13,7 +13,7 @@ use axum::routing::get;
 use recount_engine::Redactor;
 use recount_event::Code;
 use recount_face_aep::Refusal;
-use recount_transport::StallGuard;
+use recount_transport::{Share, StallGuard};
 use recount_world::{Kind, Shutdown, World};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +22,7 @@ use crate::connection_limits::{Admission, ConnectionLimits};
 use crate::encryption::Encryption;
 use crate::forwarding::{self, ForwardTarget, Forwarded, KnownOwner, NotForwarded};
 use crate::hosting::Hosting;
+use crate::peer::PeerId;
 use crate::refusing::refuse_connection;
 use crate::tls::ServerTls;
 use crate::{Files, health, limits};
@@ -74,8 +75,7 @@ pub(crate) async fn serve_until<T>(
                 match places.try_admit(peer) {
                     Admission::Place(place) => {
                         world.tasks.spawn(Kind::Connection, move |shutdown| async move {
-                            standby.serve(stream, peer, shutdown).await;
-                            drop(place);
+                            standby.serve(stream, peer, place, shutdown).await;
                         });
                     }
                     Admission::Refusal(place) => {
@@ -98,7 +98,7 @@ pub(crate) async fn serve_until<T>(
 }
 
 impl Standby {
-    async fn serve(mut self, client: TcpStream, peer: SocketAddr, shutdown: Shutdown) {
+    async fn serve(mut self, client: TcpStream, peer: SocketAddr, place: Share<PeerId>, shutdown: Shutdown) {
         let first = match forwarding::first_bytes(&client).await {
             Ok(first) => first,
             Err(error) => {
@@ -112,7 +112,7 @@ impl Standby {
         if forwarding::is_forwarded(&first) {
             // Without tenants, another server takes this one for the owner; a connection is passed only once.
             if let Some(hosting) = &self.hosting {
-                hosting.serve(client, peer, &self.owner, shutdown).await;
+                hosting.serve(client, peer, place, shutdown).await;
             }
             return;
         }
@@ -129,6 +129,8 @@ impl Standby {
             return self.refuse(client, peer, detail.to_owned(), shutdown).await;
         };
         let (forwarded, address) = (Forwarded { peer, arrived_at: self.arrived_at }, &target.address);
+        // Kept until the connection ends.
+        let _place = place;
         match target.connect(forwarded, &*self.world.entropy).await {
             Ok(owner) => self.pass(client, peer, owner, &target).await,
             Err(NotForwarded::Unreachable(error)) => {

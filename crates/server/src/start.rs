@@ -475,12 +475,13 @@ async fn open_stores(
             let hosting = hosting.map(|registry| {
                 tenants.get_or_init(|| {
                     let credentials = (key.clone(), tls_of_tenants);
-                    Hosting::new(settings, registry, redactor, world, &stores, credentials)
+                    let owner = owner.subscribe();
+                    Hosting::new(settings, registry, redactor, world, &stores, owner, credentials)
                 })
             });
             let follow = async {
                 match hosting {
-                    Some(hosting) => hosting.follow(owner.subscribe()).await,
+                    Some(hosting) => hosting.follow().await,
                     None => std::future::pending().await,
                 }
             };
@@ -492,7 +493,7 @@ async fn open_stores(
             };
             if let Some(hosting) = hosting {
                 // This server serves all of them, or ends.
-                hosting.give_all_back().await;
+                hosting.end().await;
             }
             match opened {
                 Ok(store) => Ok((stores, store)),

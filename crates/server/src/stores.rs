@@ -119,6 +119,14 @@ impl Stores {
         }
     }
 
+    /// The same after waiting for a server that gives its stores back. Blocks.
+    pub(crate) fn open_when_given_back(&self, name: &str) -> Result<Arc<dyn Store>, Fault> {
+        match &self.engine {
+            StoreEngine::Sqlite(_) => self.open(name),
+            StoreEngine::Postgres(stores) => stores.open_when_given_back(name),
+        }
+    }
+
     /// Creates the data folder of a server whose stores are in a database, notes the database, and returns the checked key.
     /// Blocks.
     pub(crate) fn prepare_folder(&self, world: &World) -> Result<[u8; SEAL_KEY_BYTES], StartError> {

@@ -9,20 +9,26 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use recount_engine::{ArtifactQuota, Engine, EngineStats, Error, Policy, SEAL_KEY_BYTES};
-use recount_event::Code;
+use futures_util::future::join_all;
+use recount_engine::{ArtifactQuota, Engine, EngineStats, Error, ListQuery, Policy, SEAL_KEY_BYTES};
+use recount_event::{Code, PromptKind};
 use recount_face_aep::{Refusal, SseFraming};
+use recount_log::{Fault, Store};
 use recount_otel::Exporter;
-use recount_world::World;
+use recount_world::{Kind, World};
 use serde_json::json;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::agents::AgentPool;
 use crate::audit::{self, Audit, AuditKind};
 use crate::forwarding::ForwardTarget;
+use crate::idle_connections::IdleConnections;
 use crate::stores::Stores;
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within};
-use crate::{StartError, limits};
+use crate::{Files, StartError, limits};
+
+/// [`Stores::open`] or [`Stores::open_when_given_back`].
+type OpenStore = fn(&Stores, &str) -> Result<Arc<dyn Store>, Fault>;
 
 /// Whether a store belongs to a tenant besides the default one.
 pub(crate) fn is_other(name: &str) -> bool {
@@ -56,6 +62,8 @@ pub(crate) struct Tenants {
     elsewhere: RwLock<BTreeMap<String, Elsewhere>>,
     /// Some tenant is at another place.
     moved: Notify,
+    /// Permits of requests at other servers: each needs a connection there.
+    pub(crate) forwarded: Arc<Semaphore>,
 }
 
 /// Where a tenant is.
@@ -89,11 +97,13 @@ pub(crate) struct TenantServer {
     pub(crate) target: ForwardTarget,
     /// Whether the tenant is no longer there.
     ended: watch::Sender<bool>,
+    /// Connections to it.
+    pub(crate) idle: IdleConnections,
 }
 
 impl TenantServer {
     pub(crate) fn new(target: ForwardTarget) -> Self {
-        TenantServer { target, ended: watch::channel(false).0 }
+        TenantServer { target, ended: watch::channel(false).0, idle: IdleConnections::default() }
     }
 
     /// Returns when the tenant is no longer there.
@@ -138,6 +148,7 @@ impl Tenants {
             served,
             elsewhere: RwLock::default(),
             moved: Notify::new(),
+            forwarded: Arc::new(Semaphore::new(Files::now().connections_max() / 2)),
         });
         for name in names.iter().filter(|name| is_other(name)) {
             if served == ServedTenants::Spread && tenants.is_at_another_server(name).await {
@@ -145,10 +156,17 @@ impl Tenants {
                 tenants.set_elsewhere(name, Elsewhere::Moving);
                 continue;
             }
-            let failed = |why: Refusal| {
-                StartError::failed(format!("cannot use the store of the tenant {name}: {}", why.detail))
-            };
-            tenants.open_one(name).await.map_err(failed)?;
+            match tenants.open_one(name, Stores::open_when_given_back).await {
+                Ok(_) => {}
+                Err(refusal) if served == ServedTenants::Spread => {
+                    tracing::warn!(tenant = name, detail = refusal.detail, "cannot serve the tenant yet");
+                    tenants.set_elsewhere(name, Elsewhere::Moving);
+                }
+                Err(Refusal { detail, .. }) => {
+                    let why = format!("cannot use the store of the tenant {name}: {detail}");
+                    return Err(StartError::failed(why));
+                }
+            }
         }
         Ok(tenants)
     }
@@ -164,28 +182,49 @@ impl Tenants {
     pub(crate) async fn take(&self, name: &str) -> Result<(), Refusal> {
         let _one_at_a_time = self.creation.lock().await;
         if self.engine(name).is_none() {
-            self.open_one(name).await?;
+            self.open_one(name, Stores::open).await?;
         }
         self.replace_elsewhere(name, None);
         Ok(())
     }
 
-    /// Ends serving a tenant, unless one of its runs is unfinished: it would be interrupted. Its streams end, and its store is
-    /// given back. Returns whether that happened.
+    /// Ends serving a tenant, unless that would interrupt or lose something. Its streams end, and its store is given back.
+    /// Returns whether that happened. Do not drop it halfway.
     pub(crate) async fn give_back(&self, name: &str) -> Result<bool, Error> {
         let _one_at_a_time = self.creation.lock().await;
-        let engine = self.others.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        let Some(engine) = engine else { return Ok(true) };
-        if !engine.catalogue().unfinished().await?.is_empty() {
-            return Ok(false);
-        }
+        let Some(engine) = self.engine(name) else { return Ok(true) };
+        // New requests wait.
         self.set_elsewhere(name, Elsewhere::Moving);
+        let can_move = self.can_move(name, &engine).await;
+        if !matches!(can_move, Ok(true)) {
+            self.replace_elsewhere(name, None);
+            return can_move;
+        }
+        let left = engine.shutdown().await;
+        if left > 0 {
+            tracing::warn!(tenant = name, left, "tasks of a tenant did not end before it moved");
+        }
         self.others.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-        engine.shutdown().await;
         if let Some(exporter) = self.exporter.get() {
             exporter.forget(name);
         }
         Ok(true)
+    }
+
+    /// Whether no own run is unfinished, no prompt is pending, and this server has no copies of workspaces, which stay here.
+    async fn can_move(&self, name: &str, engine: &Engine) -> Result<bool, Error> {
+        if !engine.catalogue().unfinished().await?.is_empty() {
+            return Ok(false);
+        }
+        for kind in [PromptKind::Approval, PromptKind::Clarification, PromptKind::Handoff] {
+            let pending = ListQuery { after: None, limit: 1, status: Some("pending".to_owned()) };
+            let pending = engine.read().list_prompts(kind, &pending).await?;
+            if !pending.items.is_empty() {
+                return Ok(false);
+            }
+        }
+        let Some(agents) = self.agents.get() else { return Ok(true) };
+        Ok(!agents.has_copies(name, &self.world).await)
     }
 
     pub(crate) fn set_elsewhere(&self, name: &str, place: Elsewhere) {
@@ -209,9 +248,9 @@ impl Tenants {
 
     /// Where a tenant is; `None` if there is no such tenant.
     pub(crate) fn place(&self, name: &str) -> Option<TenantPlace> {
-        // In this order: a tenant that is taken is here before it is no longer elsewhere.
-        let elsewhere = self.elsewhere(name).map(TenantPlace::Elsewhere);
-        self.engine(name).map(TenantPlace::Here).or(elsewhere)
+        // One that is given back is elsewhere before it is not here, and one that is taken the other way round.
+        let elsewhere = || self.elsewhere(name).map(TenantPlace::Elsewhere);
+        elsewhere().or_else(|| self.engine(name).map(TenantPlace::Here)).or_else(elsewhere)
     }
 
     /// The same after a move that is under way, for which it waits a while.
@@ -247,23 +286,42 @@ impl Tenants {
         targets.into_values().collect()
     }
 
-    async fn open_one(&self, name: &str) -> Result<Engine, Refusal> {
+    async fn open_one(&self, name: &str, open: OpenStore) -> Result<Engine, Refusal> {
         let Some((stores, key)) = &self.stores else {
             let detail = "this server has no data folder, so it cannot have other tenants";
             return Err(Refusal::new(Code::LimitReached, detail));
         };
         let tenant = name.to_owned();
-        let opened = stores.wait_for(&self.world, move |stores| stores.open(&tenant)).await;
+        let opened = stores.wait_for(&self.world, move |stores| open(stores, &tenant)).await;
         let store = opened.map_err(Error::from)?;
         let redactor = self.default.write().redactor().clone();
         let framing = Arc::new(SseFraming);
-        // One key for all: sealed records are bound to their run.
         let world = match self.served {
             ServedTenants::All => self.world.clone(),
             // It may end alone.
             ServedTenants::Spread | ServedTenants::HandedOver => self.world.separate(),
         };
-        let engine = Engine::open_with_key(store, world, framing, redactor, Some(*key)).await?;
+        // One key for all: sealed records are bound to their run.
+        let engine = Engine::open_with_key(store.clone(), world, framing, redactor, Some(*key)).await;
+        let engine = match engine {
+            Ok(engine) => engine,
+            Err(error) => {
+                store.close().await.ok();
+                return Err(error.into());
+            }
+        };
+        if let Err(error) = self.prepare(name, &engine).await {
+            if self.served != ServedTenants::All {
+                engine.shutdown().await;
+            }
+            return Err(error.into());
+        }
+        self.others.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), engine.clone());
+        Ok(engine)
+    }
+
+    /// Starts everything that belongs to the engine of a tenant.
+    async fn prepare(&self, name: &str, engine: &Engine) -> Result<(), Error> {
         if let Some(quota) = self.quota.get() {
             engine.write().limit_artifacts(*quota);
         }
@@ -275,36 +333,42 @@ impl Tenants {
             engine.admin().start_signing(name).await?;
         }
         if let Some(agents) = self.agents.get() {
-            agents.attach_performer(name, &engine).await?;
+            agents.attach_performer(name, engine).await?;
         }
         if let Some(exporter) = self.exporter.get() {
-            exporter.follow(name, &engine).await;
+            exporter.follow(name, engine).await;
         }
-        self.others.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), engine.clone());
-        Ok(engine)
+        Ok(())
     }
 
     /// Creates the store of a tenant if it is missing.
     pub(crate) async fn ensure(&self, name: &str) -> Result<(), Refusal> {
-        if self.elsewhere(name).is_some() {
+        if self.place(name).is_some() {
             return Ok(());
         }
-        self.get_or_create(name).await.map(drop)
+        let _one_at_a_time = self.creation.lock().await;
+        match self.place(name) {
+            Some(_) => Ok(()),
+            None => self.create(name).await.map(drop),
+        }
     }
 
-    /// The engine of a tenant that is not elsewhere; its store is created if it is missing.
+    /// The engine of a tenant; its store is created if it is missing.
+    #[cfg(test)]
     pub(crate) async fn get_or_create(&self, name: &str) -> Result<Engine, Refusal> {
-        let _one_at_a_time = self.creation.lock().await;
-        if let Some(engine) = self.engine(name) {
-            return Ok(engine);
-        }
+        self.ensure(name).await?;
+        let missing = || Refusal::new(Code::StoreUnavailable, "the tenant is at another server");
+        self.engine(name).ok_or_else(missing)
+    }
+
+    async fn create(&self, name: &str) -> Result<Engine, Refusal> {
         let count = self.count_others();
         if count >= limits::TENANTS_MAX {
             let detail = format!("the limit of {count} tenants is reached");
             return Err(Refusal::new(Code::LimitReached, detail));
         }
         tracing::info!(tenant = name, "creating the store of a new tenant");
-        self.open_one(name).await
+        self.open_one(name, Stores::open).await
     }
 
     /// How many tenants there are besides the default one.
@@ -349,10 +413,14 @@ impl Tenants {
     /// Ends all engines, with everything that belongs to them; the default one first. Returns the number of tasks that did
     /// not end.
     pub(crate) async fn shutdown(&self) -> usize {
-        let unfinished = self.default.shutdown().await;
         let others = self.others.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let others = others.values().map(Engine::shutdown);
-        unfinished + futures_util::future::join_all(others).await.into_iter().sum::<usize>()
+        let engines = || std::iter::once(&self.default).chain(others.values());
+        // Requests and streams of all tenants end first, because connections of the server wait for them.
+        for kind in [Kind::Service, Kind::Connection] {
+            let patience = recount_engine::limits::SHUTDOWN_TIMEOUT;
+            join_all(engines().map(|engine| engine.world().tasks.end(kind, patience))).await;
+        }
+        join_all(engines().map(Engine::shutdown)).await.into_iter().sum()
     }
 
     /// Signs the heads of runs from now on, in all stores.

@@ -1,6 +1,7 @@
 //! The state that all layers share: store, world, counters and the id generator. It must not know what is stored.
 //! Start with [`Ground`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use recount_event::{Minter, Stamp};
@@ -15,11 +16,17 @@ pub(crate) struct Ground {
     pub(crate) world: World,
     pub(crate) counters: Arc<Counters>,
     minter: Mutex<Minter>,
+    /// No other engine of this process ever has it.
+    pub(crate) number: u64,
 }
+
+/// Engines that were opened.
+static ENGINES: AtomicU64 = AtomicU64::new(0);
 
 impl Ground {
     pub(crate) fn new(store: Arc<dyn Store>, world: World, counters: Arc<Counters>) -> Arc<Self> {
-        Arc::new(Ground { store, world, counters, minter: Mutex::default() })
+        let number = ENGINES.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Ground { store, world, counters, minter: Mutex::default(), number })
     }
 
     pub(crate) fn store(&self) -> &dyn Store {

@@ -158,6 +158,17 @@ impl AgentPool {
         })
     }
 
+    /// Whether this server has copies of workspaces of a tenant.
+    pub(crate) async fn has_copies(&self, tenant: &str, world: &World) -> bool {
+        let folder = self.data.join(FOLDER).join(tenant);
+        let found = world.tasks.block(Kind::Effect, move || match std::fs::read_dir(folder) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        });
+        // A folder that cannot be read may have some.
+        found.await.unwrap_or(true)
+    }
+
     /// Why runs execute no commands.
     pub(crate) fn no_commands(&self) -> Option<&str> {
         self.sandbox.as_ref().err().map(String::as_str)

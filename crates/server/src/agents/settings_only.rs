@@ -41,6 +41,11 @@ impl ListedAgents {
         Ok(())
     }
 
+    /// None: no run is executed.
+    pub(crate) async fn has_copies(&self, _: &str, _: &World) -> bool {
+        false
+    }
+
     /// Why runs execute no commands.
     pub(crate) fn no_commands(&self) -> Option<&str> {
         Some(SUMMARY)

@@ -10,8 +10,9 @@ use tokio::sync::{Notify, oneshot};
 use crate::limits;
 
 /// The queue between [`super::Audit::record`] and the requests of the main server.
-#[derive(Default)]
 pub(crate) struct Relay {
+    /// No other one has it, so that numbers of an earlier one mean nothing.
+    id: u64,
     queue: Mutex<RelayQueue>,
     added: Notify,
 }
@@ -38,18 +39,24 @@ pub(crate) struct RelayedEvent {
 /// Some of them, in order.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RelayedEvents {
+    pub(crate) relay: u64,
     /// The number after the last one.
     pub(crate) next: u64,
     pub(crate) events: Vec<RelayedEvent>,
 }
 
-/// Requests more events. Those before `recorded` are in the trail.
+/// Requests more events. Those of the relay before `recorded` are in the trail.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RelayRequest {
+    pub(crate) relay: Option<u64>,
     pub(crate) recorded: u64,
 }
 
 impl Relay {
+    pub(crate) fn new(id: u64) -> Self {
+        Relay { id, queue: Mutex::default(), added: Notify::new() }
+    }
+
     /// Returns when the event is in the trail. `Err`: it may be missing there.
     pub(super) async fn add(&self, event_type: &str, facts: &Value) -> Result<(), &'static str> {
         let event = RelayedEvent { event_type: event_type.to_owned(), facts: facts.clone() };
@@ -70,10 +77,11 @@ impl Relay {
 
     /// The events after those that are recorded; waits a while for one.
     pub(crate) async fn next(&self, request: &RelayRequest) -> RelayedEvents {
+        let recorded = if request.relay == Some(self.id) { request.recorded } else { 0 };
         let waiting = async {
             loop {
                 let added = self.added.notified();
-                let found = self.look(request.recorded);
+                let found = self.look(recorded);
                 if !found.events.is_empty() {
                     return found;
                 }
@@ -81,7 +89,7 @@ impl Relay {
             }
         };
         let found = tokio::time::timeout(limits::RELAY_POLL, waiting).await;
-        found.unwrap_or_else(|_| self.look(request.recorded))
+        found.unwrap_or_else(|_| self.look(recorded))
     }
 
     fn look(&self, recorded: u64) -> RelayedEvents {
@@ -92,8 +100,14 @@ impl Relay {
             // The action may no longer wait.
             first.recorded.send(()).ok();
         }
-        let events: Vec<_> = queue.waiting.iter().map(|waiting| waiting.event.clone()).collect();
-        RelayedEvents { next: queue.first + events.len() as u64, events }
+        let mut bytes = 0;
+        let events = queue.waiting.iter().map(|waiting| waiting.event.clone()).take_while(|event| {
+            let is_first = bytes == 0;
+            bytes += event.facts.to_string().len();
+            is_first || bytes <= limits::RELAY_BYTES
+        });
+        let events: Vec<_> = events.collect();
+        RelayedEvents { relay: self.id, next: queue.first + events.len() as u64, events }
     }
 }
 
@@ -105,25 +119,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_is_recorded_when_the_main_server_requests_the_next_ones() {
-        let relay = Relay::default();
+        let relay = Relay::new(7);
         let main = async {
             let first = relay.next(&RelayRequest::default()).await;
             let again = relay.next(&RelayRequest::default()).await;
             assert_eq!(first, again, "a lost response loses nothing");
-            let rest = relay.next(&RelayRequest { recorded: first.next }).await;
+            let of_another = RelayRequest { relay: Some(6), recorded: first.next };
+            assert_eq!(relay.next(&of_another).await, first, "numbers of an earlier relay mean nothing");
+            let rest = relay.next(&RelayRequest { relay: Some(7), recorded: first.next }).await;
             (first, rest)
         };
         let facts = json!({"by": "ada"});
         let (added, (first, rest)) = tokio::join!(relay.add("ext.recount.removed", &facts), main);
         assert_eq!(added, Ok(()));
         let event = RelayedEvent { event_type: "ext.recount.removed".to_owned(), facts };
-        assert_eq!(first, RelayedEvents { next: 1, events: vec![event] });
-        assert_eq!(rest, RelayedEvents { next: 1, events: vec![] });
+        assert_eq!(first, RelayedEvents { relay: 7, next: 1, events: vec![event] });
+        assert_eq!(rest, RelayedEvents { relay: 7, next: 1, events: vec![] });
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_action_does_not_wait_for_ever_and_memory_is_bounded() {
-        let relay = Relay::default();
+        let relay = Relay::new(7);
         assert!(relay.add("a", &Value::Null).await.is_err());
         let many = (1..=limits::RELAY_QUEUE_MAX).map(|_| relay.add("a", &Value::Null));
         let many = futures_util::future::join_all(many).await;

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -23,6 +24,7 @@ use recount_world::Kind;
 use super::client::{CLIENT, ClientHeader, DRY_RUN};
 use crate::access::{Admitted, Gate};
 use crate::forwarding::ForwardTarget;
+use crate::idle_connections::IdleConnections;
 use crate::limits;
 use crate::tenants::{Elsewhere, TenantPlace, TenantServer, Tenants};
 
@@ -126,8 +128,12 @@ async fn send(
             () = caller.revoked() => {}
         }
     });
+    let Ok(permit) = tenants.forwarded.clone().try_acquire_owned() else {
+        return unavailable("too many requests are at other servers").into_response();
+    };
+    let idle = Some(&server.idle).filter(|_| client.is_none());
     let response = tokio::select! {
-        response = exchange(request, &server.target, tenants) => response,
+        response = exchange(request, &server.target, idle, tenants) => response,
         () = &mut ended => Err(io::Error::other("the tenant is no longer there, or the token was revoked")),
     };
     let mut response = match response {
@@ -146,6 +152,7 @@ async fn send(
                     () = ended => {}
                     () = connect(client, other) => {}
                 }
+                drop(permit);
             });
         }
         return response;
@@ -156,11 +163,13 @@ async fn send(
     if response.headers_mut().remove(DRY_RUN).is_some() {
         response.extensions_mut().insert(DryRun);
     }
-    if response.headers().contains_key(header::CONTENT_LENGTH) {
-        return response;
-    }
     // It may be a stream, which ends with the access.
-    response.map(|body| Body::from_stream(body.into_data_stream().take_until(ended)))
+    response.map(|body| {
+        let pieces = body.into_data_stream().take_until(ended);
+        Body::from_stream(pieces.inspect(move |_| {
+            let _until_the_end = &permit;
+        }))
+    })
 }
 
 /// A request of a client as it is sent to another server.
@@ -191,23 +200,46 @@ fn between_servers(request: Request, client: HeaderValue) -> Request {
     Request::from_parts(parts, body)
 }
 
-/// Sends one request to another server of the database, over a connection of its own.
+/// Sends one request to another server of the database, over a connection that is kept there, or over a new one.
 pub(super) async fn exchange(
-    request: Request,
+    mut request: Request,
     target: &ForwardTarget,
+    idle: Option<&IdleConnections>,
     tenants: &Tenants,
 ) -> io::Result<Response> {
+    while let Some(mut connection) = idle.and_then(IdleConnections::take) {
+        match connection.try_send_request(request).await {
+            Ok(response) => return Ok(keep(idle, connection, response)),
+            // The other side has closed the connection, and nothing was sent.
+            Err(mut error) => match error.take_message() {
+                Some(unsent) => request = unsent,
+                None => return Err(io::Error::other(error.into_error())),
+            },
+        }
+    }
     let world = tenants.world();
     let node = tenants.stores().and_then(|stores| stores.node()).unwrap_or_default();
     let stream = target.connect_as(node, &*world.entropy).await?;
-    let (mut sender, connection) =
+    let (mut connection, serving) =
         http1::handshake::<_, Body>(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     world.tasks.spawn_until_shutdown(Kind::Connection, async move {
-        if let Err(error) = connection.with_upgrades().await {
+        if let Err(error) = serving.with_upgrades().await {
             tracing::debug!(%error, "a connection to another server ended early");
         }
     });
-    sender.send_request(request).await.map(|response| response.map(Body::new)).map_err(io::Error::other)
+    let response = connection.send_request(request).await.map_err(io::Error::other)?;
+    Ok(keep(idle, connection, response))
+}
+
+fn keep(
+    idle: Option<&IdleConnections>,
+    connection: http1::SendRequest<Body>,
+    response: http::Response<Incoming>,
+) -> Response {
+    if let Some(idle) = idle {
+        idle.put(connection);
+    }
+    response.map(Body::new)
 }
 
 /// Copies bytes between a client and another server after both have changed the protocol.

@@ -1,5 +1,6 @@
 //! Requests of the main server to the servers that have tenants: about tenants, keys, checks, metrics and the audit trail.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use recount_api::admin::{Check, Checkup, SigningKey, SigningKeys};
 use recount_event::Code;
 use recount_face_aep::Refusal;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::forward::{exchange, own_request};
 use crate::audit::{Audit, RelayRequest, RelayedEvents};
@@ -19,7 +21,7 @@ use crate::tenants::Tenants;
 
 /// Paths of these requests.
 pub(crate) const TENANTS: &str = "/tenants/";
-pub(crate) const READY: &str = "/ready";
+pub(crate) const LOOK: &str = "/look";
 pub(crate) const AUDIT: &str = "/audit";
 pub(crate) const KEYS: &str = "/keys";
 pub(crate) const CHECKS: &str = "/checks";
@@ -28,14 +30,34 @@ pub(crate) const METRICS: &str = "/metrics";
 /// Tenants are handed over to the same version only: a newer one could migrate their stores.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Whether a server takes tenants. `Err`: why not.
-pub(super) async fn check_ready(tenants: &Tenants, target: &ForwardTarget) -> io::Result<()> {
-    let body = get(tenants, target, READY).await?;
-    let version: String = parsed(&body)?;
-    match version == VERSION {
-        true => Ok(()),
-        false => Err(io::Error::other(format!("it is of version {version}, and this server of {VERSION}"))),
+/// What a server reports to the main server, once a second.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SeenServer {
+    pub(crate) version: String,
+    /// Those that it serves for this main server.
+    pub(crate) tenants: BTreeSet<String>,
+    /// Whether it stops.
+    pub(crate) is_stopping: bool,
+}
+
+impl SeenServer {
+    /// Whether it takes tenants. `Err`: why not.
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.is_stopping {
+            return Err(io::Error::other("it stops"));
+        }
+        if self.version != VERSION {
+            let why = format!("it is of version {}, and this server of {VERSION}", self.version);
+            return Err(io::Error::other(why));
+        }
+        Ok(())
     }
+}
+
+/// What a server reports.
+pub(super) async fn look(tenants: &Tenants, target: &ForwardTarget) -> io::Result<SeenServer> {
+    let body = request(tenants, target, Method::GET, LOOK, Body::empty(), limits::FORWARD_WAIT).await?;
+    parsed(&body)
 }
 
 /// Hands a tenant over, whose store has no owner.
@@ -58,13 +80,15 @@ pub(super) async fn relay_audit(tenants: &Tenants, target: &ForwardTarget, audit
         let body = serde_json::to_vec(&more).map_err(io::Error::other)?;
         let patience = limits::RELAY_POLL + limits::FORWARD_WAIT;
         let body = request(tenants, target, Method::POST, AUDIT, Body::from(body), patience).await?;
-        let RelayedEvents { next, events } = parsed(&body)?;
+        let RelayedEvents { relay, next, events } = parsed(&body)?;
         for event in events {
             let mut facts = event.facts;
             facts["server"] = target.address.clone().into();
-            audit.record_relayed(&event.event_type, facts).await;
+            if !audit.record_relayed(&event.event_type, facts).await {
+                return Err(io::Error::other("the audit trail takes no events now"));
+            }
         }
-        more.recorded = next;
+        more = RelayRequest { relay: Some(relay), recorded: next };
     }
 }
 
@@ -182,7 +206,7 @@ async fn request(
     patience: Duration,
 ) -> io::Result<Vec<u8>> {
     let exchanged = async {
-        let response = exchange(own_request(method, path, body), target, tenants).await?;
+        let response = exchange(own_request(method, path, body), target, None, tenants).await?;
         let status = response.status();
         let body = Limited::new(response.into_body(), limits::PEER_RESPONSE_BYTES_MAX).collect().await;
         let body = body.map_err(io::Error::other)?.to_bytes().to_vec();

@@ -11,7 +11,6 @@ use recount_log_postgres::{Database, PostgresOptions, StoreOwner, Survey};
 use recount_world::World;
 
 use crate::database_url::DatabaseUrl;
-use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{StartError, limits, seal};
 
 /// The name under which a database notes the fingerprint of the seal key.
@@ -51,18 +50,22 @@ impl PostgresStores {
         self.database.stores().map_err(|fault| unusable(&self.url, &fault))
     }
 
-    pub(super) fn open(&self, name: &str) -> Result<Arc<dyn Store>, Fault> {
-        // A server that stops gives its stores back one after the other.
+    /// Waits for a server that stops, which gives its stores back one after the other.
+    pub(super) fn open_when_given_back(&self, name: &str) -> Result<Arc<dyn Store>, Fault> {
         let patience = recount_world::moment() + limits::HANDOVER_WAIT;
         loop {
-            match self.database.open_store(name) {
+            match self.open(name) {
                 Err(fault)
                     if fault.kind == FaultKind::Locked
-                        && name != TENANT_DEFAULT
+                        && fault.retry != Retry::Never
                         && recount_world::moment() < patience => {}
-                opened => return Ok(Arc::new(opened?)),
+                opened => return opened,
             }
         }
+    }
+
+    pub(super) fn open(&self, name: &str) -> Result<Arc<dyn Store>, Fault> {
+        Ok(Arc::new(self.database.open_store(name)?))
     }
 
     pub(super) fn owner(&self, name: &str) -> Result<Option<StoreOwner>, Fault> {
