@@ -9,11 +9,12 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
 use recount_engine::{ArtifactQuota, Engine, EngineStats, Error, Policy, SEAL_KEY_BYTES};
 use recount_event::Code;
 use recount_face_aep::{Refusal, SseFraming};
 use recount_otel::Exporter;
-use recount_world::World;
+use recount_world::{Kind, World};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 
@@ -349,10 +350,18 @@ impl Tenants {
     /// Ends all engines, with everything that belongs to them; the default one first. Returns the number of tasks that did
     /// not end.
     pub(crate) async fn shutdown(&self) -> usize {
-        let unfinished = self.default.shutdown().await;
-        let others = self.others.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let others = || self.others.read().unwrap_or_else(PoisonError::into_inner).clone();
+        // Streams of engines with task trees of their own would keep the connections of this server, which end with the
+        // default engine.
+        let separate = if self.served == ServedTenants::All { BTreeMap::new() } else { others() };
+        let streams = separate.values().map(|engine| {
+            let patience = recount_engine::limits::SHUTDOWN_TIMEOUT;
+            engine.world().tasks.end(Kind::Connection, patience)
+        });
+        let (unfinished, _) = join(self.default.shutdown(), join_all(streams)).await;
+        let others = others();
         let others = others.values().map(Engine::shutdown);
-        unfinished + futures_util::future::join_all(others).await.into_iter().sum::<usize>()
+        unfinished + join_all(others).await.into_iter().sum::<usize>()
     }
 
     /// Signs the heads of runs from now on, in all stores.
