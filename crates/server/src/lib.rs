@@ -34,6 +34,7 @@ mod logging;
 mod metrics;
 pub mod migrate;
 mod outgoing;
+mod ownership;
 #[cfg(unix)]
 mod passed_sockets;
 mod peer;

@@ -42,7 +42,7 @@ use crate::webhooks::WebhookService;
 use crate::webhooks::requests::{self, WebhookRequests};
 use crate::{
     Files, StartError, applications, audit, backup, contract, decide, doctor, guard, health, limits, listen,
-    listeners, metrics, removals, sign_in, signing_keys, spread, tokens, web,
+    listeners, metrics, ownership, removals, sign_in, signing_keys, spread, tokens, web,
 };
 
 /// The settings of access and of the faces.
@@ -510,6 +510,7 @@ fn router(
         .merge(recount_face_hooks::router(sources.recorders.clone()))
         .merge(recount_face_mcp::router(in_process))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
+        .layer(middleware::from_fn(ownership::doubt_old_state))
         .layer(middleware::from_fn_with_state(gate.clone(), spread::forward));
     let router = match gate.tenants.served() {
         // The main server watches these requests.

@@ -413,14 +413,16 @@ impl Tenants {
     /// Ends all engines, with everything that belongs to them; the default one first. Returns the number of tasks that did
     /// not end.
     pub(crate) async fn shutdown(&self) -> usize {
-        let others = self.others.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let engines = || std::iter::once(&self.default).chain(others.values());
+        let engines = || {
+            let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
+            std::iter::once(&self.default).chain(others.values()).cloned().collect::<Vec<_>>()
+        };
         // Requests and streams of all tenants end first, because connections of the server wait for them.
         for kind in [Kind::Service, Kind::Connection] {
             let patience = recount_engine::limits::SHUTDOWN_TIMEOUT;
-            join_all(engines().map(|engine| engine.world().tasks.end(kind, patience))).await;
+            join_all(engines().iter().map(|engine| engine.world().tasks.end(kind, patience))).await;
         }
-        join_all(engines().map(Engine::shutdown)).await.into_iter().sum()
+        join_all(engines().iter().map(Engine::shutdown)).await.into_iter().sum()
     }
 
     /// Signs the heads of runs from now on, in all stores.

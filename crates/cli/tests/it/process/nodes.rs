@@ -413,6 +413,23 @@ async fn tenants_are_spread_over_servers_and_work_at_each_of_them() {
     }
 }
 
+/// Less than open requests may take at shutdown.
+const STOP_MAX: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn a_main_server_that_is_stopped_does_not_wait_for_the_streams_of_tenants() {
+    let place = Place { spreads: true, ..Place::new() };
+    let mut first = place.spawn("first", "127.0.0.1:0").listening();
+    let token = Tenant::token("acme", &first);
+    let mut acme = Tenant::begin(token, [&first, &first]).await;
+    acme.append(&first).await;
+    let stopped = recount_world::moment();
+    first.interrupt();
+    assert_eq!(first.wait().code(), Some(0));
+    println!("ended after {:?}", stopped.elapsed());
+    assert!(stopped.elapsed() < STOP_MAX, "{:?}", stopped.elapsed());
+}
+
 /// The head of a response, and the connection after it.
 async fn exchange(address: &str, request: &str) -> (String, tokio::net::TcpStream) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
