@@ -9,6 +9,7 @@ use recount_client::{Client, Source, Tail, TailItem, Until};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::certificates::Authority;
 use crate::server::{CommandOutput, PATIENCE, Server, look_again, recount};
 
 /// A lease, and a busy machine. Users are promised 10 seconds, which only a quiet machine can show.
@@ -23,12 +24,14 @@ struct Place {
     folder: tempfile::TempDir,
     /// Whether its servers spread tenants.
     spreads: bool,
+    /// The authority of their certificates, if they have one.
+    authority: Option<Authority>,
 }
 
 impl Place {
     fn new() -> Self {
         let (url, folder) = (recount_test_postgres::fresh_database(), tempfile::tempdir().unwrap());
-        Place { url, folder, spreads: false }
+        Place { url, folder, spreads: false, authority: None }
     }
 
     fn data(&self, name: &str) -> PathBuf {
@@ -41,6 +44,12 @@ impl Place {
         command.args(["serve", "--bind", bind, "--log", "warn", "--data"]).arg(self.data(name));
         if self.spreads {
             command.arg("--spread-tenants");
+        }
+        if let Some(authority) = &self.authority {
+            let (cert, key) = (self.data("cert.pem"), self.data("key.pem"));
+            authority.issue_files(&cert, &key);
+            command.arg("--tls-cert").arg(cert).arg("--tls-key").arg(key);
+            command.arg("--allow-workspace").arg(self.folder.path());
         }
         Server::of(command.env("RECOUNT_STORE", &self.url))
     }
@@ -56,7 +65,7 @@ impl Place {
         server.address = loop {
             let new = self.nodes().into_iter().find(|address| !before.contains(address));
             if let Some(address) = new {
-                break address.trim_start_matches("http://").to_owned();
+                break without_scheme(&address);
             }
             assert!(recount_world::moment() < until, "no standby joins");
             look_again().await;
@@ -98,8 +107,12 @@ impl Place {
         let listed = self.listed();
         let owner = &listed.iter().find(|line| line["store"] == store)?["owner"];
         let node = listed.iter().find(|line| !owner.is_null() && &line["node"] == owner)?;
-        Some(node["address"].as_str()?.trim_start_matches("http://").to_owned())
+        Some(without_scheme(node["address"].as_str()?))
     }
+}
+
+fn without_scheme(url: &str) -> String {
+    url.split_once("://").map_or(url, |(_, address)| address).to_owned()
 }
 
 /// Events that were acknowledged, in order.
@@ -410,6 +423,32 @@ async fn tenants_are_spread_over_servers_and_work_at_each_of_them() {
     }
     for store in ["acme", "zeta"] {
         place.until_owner_of(store, &third).await;
+    }
+}
+
+#[tokio::test]
+async fn servers_with_certificates_spread_tenants_too() {
+    let place = Place { spreads: true, authority: Some(Authority::new()), ..Place::new() };
+    let first = place.spawn("first", "127.0.0.1:0").listening();
+    let trusted = place.authority.as_ref().unwrap().write(place.folder.path());
+    let ask = |server: &Server, arguments: &[&str]| {
+        let mut command = recount();
+        let url = format!("https://{}", server.address);
+        command.env("SSL_CERT_FILE", &trusted).args(["--url", &url]).args(arguments);
+        CommandOutput::of(&mut command).good()
+    };
+    let scopes = "read,run,ingest";
+    let token = ask(&first, &["token", "add", "acme", "--tenant", "acme", "--scope", scopes]);
+    let second = place.standby("second", "first").await;
+    place.until_owner_of("acme", &second).await;
+    for server in [&first, &second] {
+        let token = ["--token", token.trim()];
+        let work = place.data("work");
+        std::fs::create_dir_all(&work).unwrap();
+        let run = ["run", "--workspace", work.to_str().unwrap(), "--kind", "shell", "--", "echo encrypted"];
+        let ran = ask(server, &[&token[..], &run].concat());
+        assert!(ran.contains("encrypted"), "{ran}");
+        assert_eq!(place.owner_of("acme").as_deref(), Some(&*second.address));
     }
 }
 
