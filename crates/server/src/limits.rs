@@ -91,6 +91,9 @@ pub const RELAY_BYTES: usize = 1 << 20;
 /// A server gives its tenants back when it got no request of the main server for so long: no client can reach them.
 pub const SPREAD_SILENCE: Duration = Duration::from_secs(30);
 
+/// How long a page of the main server waits for what another server adds to it.
+pub const PEER_WAIT: Duration = Duration::from_secs(5);
+
 /// Bytes of a response about tenants, keys, checks or metrics of another server.
 pub const PEER_RESPONSE_BYTES_MAX: usize = 4 << 20;
 

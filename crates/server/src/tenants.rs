@@ -193,6 +193,10 @@ impl Tenants {
     pub(crate) async fn give_back(&self, name: &str) -> Result<bool, Error> {
         let _one_at_a_time = self.creation.lock().await;
         let Some(engine) = self.engine(name) else { return Ok(true) };
+        // Most of those that stay are not disturbed.
+        if !self.can_move(name, &engine).await? {
+            return Ok(false);
+        }
         // New requests wait.
         self.set_elsewhere(name, Elsewhere::Moving);
         let can_move = self.can_move(name, &engine).await;

@@ -56,7 +56,7 @@ impl SeenServer {
 
 /// What a server reports.
 pub(super) async fn look(tenants: &Tenants, target: &ForwardTarget) -> io::Result<SeenServer> {
-    let body = request(tenants, target, Method::GET, LOOK, Body::empty(), limits::FORWARD_WAIT).await?;
+    let body = get(tenants, target, LOOK, limits::FORWARD_WAIT).await?;
     parsed(&body)
 }
 
@@ -95,7 +95,9 @@ pub(super) async fn relay_audit(tenants: &Tenants, target: &ForwardTarget, audit
 /// Adds the public keys of tenants at other servers.
 pub(crate) async fn add_keys(keys: &mut Vec<SigningKey>, tenants: &Tenants) -> Result<(), Refusal> {
     for target in tenants.other_servers() {
-        let found = get(tenants, &target, KEYS).await.and_then(|body| parsed::<SigningKeys>(&body));
+        let found = get(tenants, &target, KEYS, limits::PEER_WAIT)
+            .await
+            .and_then(|body| parsed::<SigningKeys>(&body));
         let found = found.map_err(|error| {
             let detail = format!("the server at {} has keys and does not respond: {error}", target.address);
             Refusal::new(Code::StoreUnavailable, detail)
@@ -109,7 +111,8 @@ pub(crate) async fn add_keys(keys: &mut Vec<SigningKey>, tenants: &Tenants) -> R
 pub(crate) async fn add_checks(checks: &mut Vec<Check>, tenants: &Tenants, full: bool) {
     for target in tenants.other_servers() {
         let path = format!("{CHECKS}?full={full}");
-        let found = get(tenants, &target, &path).await.and_then(|body| parsed::<Checkup>(&body));
+        let found =
+            get(tenants, &target, &path, limits::SPREAD_WAIT).await.and_then(|body| parsed::<Checkup>(&body));
         let name = format!("server {}", target.address);
         match found {
             Ok(Checkup { checks: found }) => {
@@ -128,7 +131,7 @@ pub(crate) async fn add_checks(checks: &mut Vec<Check>, tenants: &Tenants, full:
 pub(crate) async fn add_metrics(page: String, tenants: &Tenants) -> String {
     let mut page = page;
     for target in tenants.other_servers() {
-        match get(tenants, &target, METRICS).await {
+        match get(tenants, &target, METRICS, limits::PEER_WAIT).await {
             Ok(body) => page = merged(&page, &String::from_utf8_lossy(&body), &target.address),
             Err(error) => {
                 tracing::warn!(server = target.address, %error, "cannot read the metrics of a server")
@@ -193,8 +196,13 @@ fn labelled(line: &str, server: &str) -> String {
     }
 }
 
-async fn get(tenants: &Tenants, target: &ForwardTarget, path: &str) -> io::Result<Vec<u8>> {
-    request(tenants, target, Method::GET, path, Body::empty(), limits::SPREAD_WAIT).await
+async fn get(
+    tenants: &Tenants,
+    target: &ForwardTarget,
+    path: &str,
+    patience: Duration,
+) -> io::Result<Vec<u8>> {
+    request(tenants, target, Method::GET, path, Body::empty(), patience).await
 }
 
 async fn request(
