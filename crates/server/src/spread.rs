@@ -93,12 +93,15 @@ impl Spread {
     /// Looks where the tenants are, takes those without a server, and moves others, until the server stops.
     pub(crate) async fn run(mut self) -> Infallible {
         loop {
-            match self.stores.wait_for(&self.world, Stores::survey).await {
-                Ok(survey) => {
-                    self.follow(&survey).await;
-                    self.balance(&survey).await;
+            // Not during the start of the server, which goes through all tenants and ends with the agents.
+            if self.tenants.agents().is_some() {
+                match self.stores.wait_for(&self.world, Stores::survey).await {
+                    Ok(survey) => {
+                        self.follow(&survey).await;
+                        self.balance(&survey).await;
+                    }
+                    Err(fault) => tracing::debug!(%fault, "cannot look for the stores of tenants"),
                 }
-                Err(fault) => tracing::debug!(%fault, "cannot look for the stores of tenants"),
             }
             tokio::time::sleep(limits::SPREAD_LOOK).await;
         }
