@@ -241,7 +241,7 @@ impl Gate {
     /// A client that the main server has identified.
     pub(crate) fn vouched(&self, client: VouchedClient) -> Result<IdentifiedClient, Refusal> {
         let VouchedClient { tenant, caller } = client;
-        let Some(engine) = self.tenants.engine(&tenant) else {
+        let Some(TenantPlace::Here(engine)) = self.tenants.place(&tenant) else {
             let detail = "the tenant is not at this server any more; try again shortly";
             return Err(Refusal::new(Code::StoreUnavailable, detail));
         };

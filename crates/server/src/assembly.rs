@@ -89,8 +89,14 @@ impl HostedServer {
         let entry = ServerSettings { aaep: entry.aaep.without_room(), ..entry };
         let sockets = ServerSockets::default();
         let (running, listeners) = Running::on(sockets, empty, world, Some(stores), entry, redactor).await?;
-        configure_tenants(config, &running).await?;
-        attach_agents(&running, pool).await?;
+        let configured = async {
+            configure_tenants(config, &running).await?;
+            attach_agents(&running, pool).await
+        };
+        if let Err(error) = configured.await {
+            running.end().await;
+            return Err(error);
+        }
         Ok(HostedServer { running, router: listeners.router() })
     }
 }

@@ -213,17 +213,12 @@ impl Audit {
 
     /// Records an event; returns when it is durable or has failed.
     pub(crate) async fn record(&self, what: AuditKind, facts: Value) {
-        self.try_record(what, facts).await;
-    }
-
-    /// The same; returns whether it is durable.
-    async fn try_record(&self, what: AuditKind, facts: Value) -> bool {
         tracing::info!(target: "audit", event = what.event_type(), %facts);
         let recorded = match &self.0.relay {
             Some(relay) => relay.add(what.event_type(), &facts).await.map_err(str::to_owned),
             None => self.append(what, &facts).await.map_err(|error| error.to_string()),
         };
-        let Err(error) = recorded else { return true };
+        let Err(error) = recorded else { return };
         self.0.lost.fetch_add(1, Ordering::Relaxed);
         tracing::error!(
             target: "audit",
@@ -232,13 +227,16 @@ impl Audit {
             error,
             "cannot record an event in the audit trail"
         );
-        false
     }
 
     /// Records an event of another server; returns whether it is durable.
     pub(crate) async fn record_relayed(&self, event_type: &str, facts: Value) -> bool {
         match AuditKind::ALL.into_iter().find(|kind| kind.event_type() == event_type) {
-            Some(kind) => self.try_record(kind, facts).await,
+            Some(kind) => {
+                tracing::info!(target: "audit", event = event_type, %facts);
+                let recorded = self.append(kind, &facts).await;
+                recorded.inspect_err(|error| tracing::warn!(target: "audit", %error, "retrying")).is_ok()
+            }
             None => {
                 tracing::error!(target: "audit", event_type, %facts, "another server recorded an unknown event");
                 true

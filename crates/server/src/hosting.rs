@@ -16,7 +16,6 @@ use recount_engine::Redactor;
 use recount_event::Code;
 use recount_face_aep::{DryRun, Refusal};
 use recount_log::MemoryStore;
-use recount_transport::Share;
 use recount_world::{Kind, Shutdown, World};
 use serde::Serialize;
 use tokio::net::TcpStream;
@@ -30,7 +29,7 @@ use crate::audit::{Relay, RelayRequest};
 use crate::connection::{self, Ends, HeadLimits, ServerContext};
 use crate::connection_limits::ConnectionLimits;
 use crate::forwarding::{ForwardAcceptor, KnownOwner, NodeKey};
-use crate::peer::{Peer, PeerId};
+use crate::peer::Peer;
 use crate::spread::client::{CLIENT, ClientHeader, DRY_RUN};
 use crate::spread::peers::{AUDIT, CHECKS, KEYS, LOOK, METRICS, SeenServer, TENANTS, VERSION};
 use crate::stores::Stores;
@@ -99,21 +98,13 @@ impl Hosting {
     }
 
     /// Serves a connection of the main server.
-    pub(crate) async fn serve(
-        &self,
-        stream: TcpStream,
-        from: SocketAddr,
-        place: Share<PeerId>,
-        shutdown: Shutdown,
-    ) {
+    pub(crate) async fn serve(&self, stream: TcpStream, from: SocketAddr, shutdown: Shutdown) {
         let (node, stream) = match self.0.acceptor.accept_server(stream, self.0.tls.as_ref()).await {
             Ok(accepted) => accepted,
             Err(error) => {
-                return tracing::info!(%from, %error, "a connection of another server was closed");
+                return tracing::debug!(%from, %error, "a connection of another server was closed");
             }
         };
-        // All connections of the main server come from one address.
-        drop(place);
         if !self.is_main(&node) {
             return tracing::info!(%from, node, "a connection was closed: this server does not own the stores");
         }

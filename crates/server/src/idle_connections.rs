@@ -25,6 +25,9 @@ impl IdleConnections {
         let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if connections.len() < limits::IDLE_CONNECTIONS_MAX {
             connections.push(connection);
+        } else if let Some(busy) = connections.iter_mut().find(|busy| !busy.is_ready()) {
+            // Its stream goes on without being kept.
+            *busy = connection;
         }
     }
 }

@@ -9,13 +9,17 @@ use recount_engine::{Error, RequestContext};
 use recount_face_aep::Refusal;
 
 use crate::limits;
+use crate::spread::is_of_the_main_server;
 
 /// Refusals that depend on what is stored.
 const OF_STATE: [u16; 4] = [404, 409, 410, 412];
 
 /// A server whose lease has expired may not know yet that another one owns the store, and what that one has acknowledged.
 pub(crate) async fn doubt_old_state(request: Request, next: Next) -> Response {
-    let engine = request.extensions().get::<RequestContext>().map(|context| context.engine.clone());
+    let context = request.extensions().get::<RequestContext>();
+    // Pages about the server work while the database does not.
+    let context = context.filter(|_| !is_of_the_main_server(request.uri().path()));
+    let engine = context.map(|context| context.engine.clone());
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let response = next.run(request).await;
     match engine {

@@ -19,9 +19,9 @@ use recount_world::{Kind, Shutdown, World};
 use tokio::time::Instant;
 
 use self::balance::{IDLE, Move, ServerLoad, TenantLoad, next_move};
-pub(crate) use self::forward::{ForwardedRequest, forward};
+pub(crate) use self::forward::{ForwardedRequest, forward, is_of_the_main_server};
+use self::peers::{SeenServer, give_back, hand_over, look, relay_audit};
 pub(crate) use self::peers::{add_checks, add_keys, add_metrics};
-use self::peers::{give_back, hand_over, look, relay_audit};
 use crate::forwarding::{ForwardTarget, NodeKey};
 use crate::limits;
 use crate::stores::Stores;
@@ -46,10 +46,19 @@ struct Progress {
     loads: BTreeMap<String, Load>,
     /// Servers that refused a tenant, and until when none is handed over to them.
     refusing: BTreeMap<String, Instant>,
-    /// Tenants that are being moved or taken.
-    busy: BTreeSet<String>,
+    /// Tenants for which something is done, and whether it is a move.
+    busy: BTreeMap<String, bool>,
+    /// Tenants that could not be opened.
+    failed: BTreeMap<String, Failure>,
     /// Servers whose events get into the audit trail.
     relayed: BTreeSet<String>,
+}
+
+/// Attempts to open a tenant in a row, and when the next one is due.
+#[derive(Clone, Copy)]
+struct Failure {
+    attempts: u32,
+    next: Instant,
 }
 
 /// The load of a tenant, from the positions of its store.
@@ -59,6 +68,21 @@ struct Load {
     /// Events per second, smoothed.
     rate: f64,
     moved: Option<Instant>,
+}
+
+impl Progress {
+    /// A tenant that could not be opened is tried again after a second, then after longer times.
+    fn finish(&mut self, tenant: String, is_done: bool) {
+        self.busy.remove(&tenant);
+        if is_done {
+            self.failed.remove(&tenant);
+            return;
+        }
+        let attempts = self.failed.get(&tenant).map_or(0, |failure| failure.attempts) + 1;
+        let pause = limits::SPREAD_LOOK * 2_u32.saturating_pow(attempts.min(6) - 1);
+        let next = recount_world::moment() + pause.min(limits::SPREAD_REST);
+        self.failed.insert(tenant, Failure { attempts, next });
+    }
 }
 
 impl Load {
@@ -124,17 +148,26 @@ impl Spread {
     /// Looks where the tenants are, takes those without a server, and moves others, until the server stops.
     async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
         loop {
-            match self.stores.wait_for(&self.world, Stores::survey).await {
-                Ok(survey) => {
-                    self.follow(&survey).await;
-                    self.balance(&survey);
-                }
-                Err(fault) => tracing::debug!(%fault, "cannot look for the stores of tenants"),
+            // Not during the start of the server, which goes through all tenants and ends with the agents.
+            if self.tenants.agents().is_some() {
+                self.look_once().await;
             }
             tokio::select! {
                 () = shutdown.requested() => return,
                 () = tokio::time::sleep(limits::SPREAD_LOOK) => {}
             }
+        }
+    }
+
+    async fn look_once(self: &Arc<Self>) {
+        // The survey may be from before their last step.
+        let changing: BTreeSet<String> = self.progress().busy.keys().cloned().collect();
+        match self.stores.wait_for(&self.world, Stores::survey).await {
+            Ok(survey) => {
+                self.follow(&survey, &changing).await;
+                self.balance(&survey);
+            }
+            Err(fault) => tracing::debug!(%fault, "cannot look for the stores of tenants"),
         }
     }
 
@@ -151,10 +184,11 @@ impl Spread {
     }
 
     /// Brings what this server knows in line with the database and with the other servers.
-    async fn follow(self: &Arc<Self>, survey: &Survey) {
-        let served = self.look_at_servers(survey).await;
+    async fn follow(self: &Arc<Self>, survey: &Survey, changing: &BTreeSet<String>) {
+        let seen = self.look_at_servers(survey).await;
         for store in survey.stores.iter().filter(|store| is_other(&store.name)) {
-            if self.tenants.engine(&store.name).is_some() || self.progress().busy.contains(&store.name) {
+            let is_busy = changing.contains(&store.name) || self.progress().busy.contains_key(&store.name);
+            if is_busy || self.tenants.engine(&store.name).is_some() {
                 continue;
             }
             let server = store.node.as_ref().and_then(|node| alive(survey, node));
@@ -162,9 +196,12 @@ impl Spread {
                 self.begin(&store.name, Step::Take);
                 continue;
             };
-            match served.get(&server.node) {
-                Some(Some(served)) if !served.contains(&store.name) => {
-                    self.begin(&store.name, Step::Open(self.target(server)));
+            match seen.get(&server.node) {
+                Some(Ok(seen)) if !seen.tenants.contains(&store.name) => {
+                    // Otherwise it gives the store back.
+                    if seen.check().is_ok() && self.is_encrypted_enough(server) {
+                        self.begin(&store.name, Step::Open(self.target(server)));
+                    }
                 }
                 _ => self.note_server(&store.name, server),
             }
@@ -174,9 +211,8 @@ impl Spread {
         }
     }
 
-    /// The tenants that each other server serves for this one; `None` if it does not respond. This also lets it know that it
-    /// can be reached.
-    async fn look_at_servers(&self, survey: &Survey) -> BTreeMap<String, Option<BTreeSet<String>>> {
+    /// What each other server with tenants reports. This also lets it know that it can be reached.
+    async fn look_at_servers(&self, survey: &Survey) -> BTreeMap<String, std::io::Result<SeenServer>> {
         let owners: BTreeSet<&str> = survey
             .stores
             .iter()
@@ -185,16 +221,15 @@ impl Spread {
             .collect();
         let servers = survey.nodes.iter().filter(|node| node.node != self.own_node());
         let servers = servers.filter(|node| owners.contains(&*node.node) && node.lease_left_ms > 0);
-        let looks = servers.map(async |server| {
-            let seen = look(&self.tenants, &self.target(server)).await;
-            (server.node.clone(), seen.ok().map(|seen| seen.tenants))
-        });
+        let looks = servers
+            .map(async |server| (server.node.clone(), look(&self.tenants, &self.target(server)).await));
         join_all(looks).await.into_iter().collect()
     }
 
     fn note_server(&self, tenant: &str, server: &NodeRow) {
         let known = self.tenants.elsewhere(tenant);
-        if matches!(known, Some(Elsewhere::Server(known)) if known.target.node == server.node) {
+        if matches!(known, Some(Elsewhere::Server(known) | Elsewhere::Leaving(known)) if known.target.node == server.node)
+        {
             return;
         }
         tracing::info!(tenant, server = server.address, "another server has the tenant");
@@ -205,37 +240,49 @@ impl Spread {
     /// Does one thing for a tenant; nothing else is done for it meanwhile. The task ends by itself, also while the server
     /// stops, because a tenant must not be lost halfway.
     fn begin(self: &Arc<Self>, tenant: &str, step: Step) {
-        if !self.progress().busy.insert(tenant.to_owned()) {
-            return;
+        let is_move = matches!(step, Step::Move { .. });
+        {
+            let mut progress = self.progress();
+            let now = recount_world::moment();
+            let waits = !is_move && progress.failed.get(tenant).is_some_and(|failure| failure.next > now);
+            if waits || progress.busy.contains_key(tenant) {
+                return;
+            }
+            progress.busy.insert(tenant.to_owned(), is_move);
         }
         let (spread, tenant) = (self.clone(), tenant.to_owned());
         self.world.tasks.spawn(Kind::Service, |_| async move {
-            spread.carry_out(&tenant, step).await;
-            spread.progress().busy.remove(&tenant);
+            let is_done = spread.carry_out(&tenant, step).await;
+            spread.progress().finish(tenant, is_done);
         });
     }
 
-    async fn carry_out(&self, tenant: &str, step: Step) {
+    /// Returns whether the tenant has a server.
+    async fn carry_out(&self, tenant: &str, step: Step) -> bool {
         match step {
             Step::Take => self.take(tenant).await,
             Step::Open(server) => {
                 // Its requests wait.
                 self.tenants.set_elsewhere(tenant, Elsewhere::Moving);
-                self.hand_over(tenant, server).await;
+                self.hand_over(tenant, server).await
             }
             Step::Move { from, to } => self.carry_out_move(tenant, from, to).await,
         }
     }
 
-    async fn take(&self, tenant: &str) {
+    async fn take(&self, tenant: &str) -> bool {
         // Its former server has failed, so its requests end.
         self.tenants.set_elsewhere(tenant, Elsewhere::Moving);
         match self.tenants.take(tenant).await {
             Ok(()) => {
                 tracing::info!(tenant, "serves the tenant");
                 self.rest(tenant);
+                true
             }
-            Err(refusal) => tracing::info!(tenant, detail = refusal.detail, "cannot serve the tenant yet"),
+            Err(refusal) => {
+                tracing::info!(tenant, detail = refusal.detail, "cannot serve the tenant yet");
+                false
+            }
         }
     }
 
@@ -246,7 +293,12 @@ impl Spread {
         }
     }
 
-    async fn carry_out_move(&self, tenant: &str, from: Option<ForwardTarget>, to: Option<ForwardTarget>) {
+    async fn carry_out_move(
+        &self,
+        tenant: &str,
+        from: Option<ForwardTarget>,
+        to: Option<ForwardTarget>,
+    ) -> bool {
         // Also if it fails: a tenant with an unfinished run is looked at again later.
         self.rest(tenant);
         if let Some(to) = &to
@@ -255,35 +307,47 @@ impl Spread {
             tracing::info!(server = to.address, %error, "a server takes no tenants; the next attempt is in a minute");
             let until = recount_world::moment() + limits::SPREAD_REST;
             self.progress().refusing.insert(to.node.clone(), until);
-            return;
+            return true;
         }
         let given_back = match &from {
             None => self.tenants.give_back(tenant).await.map_err(|error| error.to_string()),
-            Some(from) => {
-                let given_back = give_back(&self.tenants, from, tenant).await;
-                if matches!(given_back, Ok(true)) {
-                    self.tenants.set_elsewhere(tenant, Elsewhere::Moving);
-                }
-                given_back.map_err(|error| error.to_string())
-            }
+            Some(from) => self.take_back(tenant, from).await.map_err(|error| error.to_string()),
         };
         match (given_back, to) {
-            (Ok(true), Some(to)) => self.hand_over(tenant, to).await,
-            (Ok(true), None) => self.take(tenant).await,
+            (Ok(true), Some(to)) => return self.hand_over(tenant, to).await,
+            (Ok(true), None) => return self.take(tenant).await,
             (Ok(false), _) => tracing::debug!(tenant, "the tenant stays, because a move would interrupt it"),
             (Err(error), _) => tracing::info!(tenant, error, "cannot move the tenant"),
         }
+        true
     }
 
-    async fn hand_over(&self, tenant: &str, server: ForwardTarget) {
+    /// Requests wait while another server gives a tenant back.
+    async fn take_back(&self, tenant: &str, from: &ForwardTarget) -> std::io::Result<bool> {
+        let known = self.tenants.elsewhere(tenant);
+        if let Some(Elsewhere::Server(server)) = &known {
+            self.tenants.set_elsewhere(tenant, Elsewhere::Leaving(server.clone()));
+        }
+        let given_back = give_back(&self.tenants, from, tenant).await;
+        match (&given_back, known) {
+            (Ok(false), Some(known)) => self.tenants.set_elsewhere(tenant, known),
+            // After an error the next look shows where it is.
+            _ => self.tenants.set_elsewhere(tenant, Elsewhere::Moving),
+        }
+        given_back
+    }
+
+    async fn hand_over(&self, tenant: &str, server: ForwardTarget) -> bool {
         match hand_over(&self.tenants, &server, tenant).await {
             Ok(()) => {
                 tracing::info!(tenant, server = server.address, "handed the tenant over");
                 self.tenants.set_elsewhere(tenant, Elsewhere::Server(Arc::new(TenantServer::new(server))));
+                true
             }
             // The next look shows where it is.
             Err(error) => {
                 tracing::info!(tenant, server = server.address, %error, "a server cannot serve the tenant");
+                false
             }
         }
     }
@@ -314,7 +378,7 @@ impl Spread {
                 let load = progress.loads.entry(store.name.clone());
                 load.or_insert_with(|| Load::begin(store.last_position, now)).see(store.last_position, now);
             }
-            if !progress.busy.is_empty() {
+            if progress.busy.values().any(|is_move| *is_move) {
                 return;
             }
         }
@@ -348,8 +412,14 @@ impl Spread {
     fn can_have_tenants(&self, node: &NodeRow) -> bool {
         let is_own = node.node == self.own_node();
         let is_known = node.lease_left_ms > 0 && !node.address.is_empty();
-        let is_known = is_known && (!self.needs_tls || self.target(node).is_encrypted);
-        is_own || (is_known && !self.progress().refusing.contains_key(&node.node))
+        is_own
+            || (is_known
+                && self.is_encrypted_enough(node)
+                && !self.progress().refusing.contains_key(&node.node))
+    }
+
+    fn is_encrypted_enough(&self, node: &NodeRow) -> bool {
+        !self.needs_tls || self.target(node).is_encrypted
     }
 
     fn load(&self, store: &StoreRow) -> f64 {
@@ -363,6 +433,7 @@ impl Spread {
         let is_there = matches!(self.tenants.elsewhere(&store.name), Some(Elsewhere::Server(_)));
         is_other(&store.name)
             && !self.staying.contains(&store.name)
+            && !self.progress().busy.contains_key(&store.name)
             && !self.progress().loads.get(&store.name).is_some_and(|load| load.rests(now))
             && (is_here && store.node.as_deref() == Some(self.own_node()) || is_there)
     }

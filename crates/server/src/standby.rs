@@ -80,9 +80,7 @@ pub(crate) async fn serve_until<T>(
                     }
                     Admission::Refusal(place) => {
                         world.tasks.spawn(Kind::Connection, move |shutdown| async move {
-                            let detail =
-                                "this standby has no free connection for this address; try again shortly";
-                            standby.refuse(stream, peer, detail.to_owned(), shutdown).await;
+                            standby.refuse_client(stream, peer, shutdown).await;
                             drop(place);
                         });
                     }
@@ -110,11 +108,8 @@ impl Standby {
             return;
         }
         if forwarding::is_forwarded(&first) {
-            // Without tenants, another server takes this one for the owner; a connection is passed only once.
-            if let Some(hosting) = &self.hosting {
-                hosting.serve(client, peer, place, shutdown).await;
-            }
-            return;
+            drop(place);
+            return self.serve_server(client, peer, shutdown).await;
         }
         if first.starts_with(b"GET /healthz") || first.starts_with(b"HEAD /healthz") {
             return self.refuse(client, peer, "this server is a standby".to_owned(), shutdown).await;
@@ -150,6 +145,23 @@ impl Standby {
                 self.refuse(client, peer, detail, shutdown).await;
             }
         }
+    }
+
+    /// Serves a connection of another server.
+    async fn serve_server(&self, stream: TcpStream, peer: SocketAddr, shutdown: Shutdown) {
+        // Without tenants, it takes this one for the owner; a connection is passed only once.
+        if let Some(hosting) = &self.hosting {
+            hosting.serve(stream, peer, shutdown).await;
+        }
+    }
+
+    /// Refuses a client for which there is no place. Servers need none.
+    async fn refuse_client(&self, client: TcpStream, peer: SocketAddr, shutdown: Shutdown) {
+        if forwarding::first_bytes(&client).await.is_ok_and(|first| forwarding::is_forwarded(&first)) {
+            return self.serve_server(client, peer, shutdown).await;
+        }
+        let detail = "this standby has no free connection for this address; try again shortly";
+        self.refuse(client, peer, detail.to_owned(), shutdown).await;
     }
 
     /// Copies bytes in both directions until the owner ends the connection, the client accepts no data, or another server owns

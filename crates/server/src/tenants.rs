@@ -90,6 +90,17 @@ pub(crate) enum Elsewhere {
     /// On its way, or its server has failed.
     Moving,
     Server(Arc<TenantServer>),
+    /// There, and it is being given back: new requests wait.
+    Leaving(Arc<TenantServer>),
+}
+
+impl Elsewhere {
+    fn server(&self) -> Option<&Arc<TenantServer>> {
+        match self {
+            Elsewhere::Moving => None,
+            Elsewhere::Server(server) | Elsewhere::Leaving(server) => Some(server),
+        }
+    }
 }
 
 /// Another server that has the store of a tenant.
@@ -227,7 +238,7 @@ impl Tenants {
                 return Ok(false);
             }
         }
-        let Some(agents) = self.agents.get() else { return Ok(true) };
+        let Some(agents) = self.agents.get() else { return Ok(false) };
         Ok(!agents.has_copies(name, &self.world).await)
     }
 
@@ -237,6 +248,7 @@ impl Tenants {
 
     /// Requests at the server where the tenant was end.
     fn replace_elsewhere(&self, name: &str, place: Option<Elsewhere>) {
+        let now = place.as_ref().and_then(Elsewhere::server).cloned();
         let before = {
             let mut elsewhere = self.elsewhere.write().unwrap_or_else(PoisonError::into_inner);
             match place {
@@ -244,7 +256,9 @@ impl Tenants {
                 None => elsewhere.remove(name),
             }
         };
-        if let Some(Elsewhere::Server(before)) = before {
+        if let Some(before) = before.as_ref().and_then(Elsewhere::server)
+            && !now.is_some_and(|now| Arc::ptr_eq(&now, before))
+        {
             before.ended.send_replace(true);
         }
         self.moved.notify_waiters();
@@ -264,7 +278,7 @@ impl Tenants {
                 let mut moved = pin!(self.moved.notified());
                 moved.as_mut().enable();
                 match self.place(name) {
-                    Some(TenantPlace::Elsewhere(Elsewhere::Moving)) => moved.await,
+                    Some(TenantPlace::Elsewhere(Elsewhere::Moving | Elsewhere::Leaving(_))) => moved.await,
                     place => return place,
                 }
             }
@@ -283,7 +297,7 @@ impl Tenants {
         let elsewhere = self.elsewhere.read().unwrap_or_else(PoisonError::into_inner);
         let mut targets: BTreeMap<String, ForwardTarget> = BTreeMap::new();
         for place in elsewhere.values() {
-            if let Elsewhere::Server(server) = place {
+            if let Elsewhere::Server(server) | Elsewhere::Leaving(server) = place {
                 targets.entry(server.target.node.clone()).or_insert_with(|| server.target.clone());
             }
         }

@@ -61,14 +61,14 @@ pub(crate) async fn forward(State(gate): State<Gate>, mut request: Request, next
         Some(TenantPlace::Elsewhere(Elsewhere::Server(server))) => {
             send(request, &admitted.tenant, caller, &server, &gate.tenants).await
         }
-        Some(TenantPlace::Elsewhere(Elsewhere::Moving)) | None => {
+        Some(TenantPlace::Elsewhere(Elsewhere::Moving | Elsewhere::Leaving(_))) | None => {
             unavailable("the tenant is being moved to another server").into_response()
         }
     }
 }
 
 /// Whether a route is about the whole server, or about tokens, which only the main server has.
-fn is_of_the_main_server(path: &str) -> bool {
+pub(crate) fn is_of_the_main_server(path: &str) -> bool {
     let is_path = |pattern: &str| {
         let (mut parts, mut of_path) = (pattern.split('/'), path.split('/'));
         parts.all(|part| of_path.next().is_some_and(|there| part.starts_with('{') || part == there))

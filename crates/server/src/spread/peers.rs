@@ -81,14 +81,18 @@ pub(super) async fn relay_audit(tenants: &Tenants, target: &ForwardTarget, audit
         let patience = limits::RELAY_POLL + limits::FORWARD_WAIT;
         let body = request(tenants, target, Method::POST, AUDIT, Body::from(body), patience).await?;
         let RelayedEvents { relay, next, events } = parsed(&body)?;
+        let mut recorded = next - events.len() as u64;
         for event in events {
             let mut facts = event.facts;
             facts["server"] = target.address.clone().into();
             if !audit.record_relayed(&event.event_type, facts).await {
-                return Err(io::Error::other("the audit trail takes no events now"));
+                // The trail takes no events now. This one is requested again.
+                tokio::time::sleep(limits::STANDBY_RETRY).await;
+                break;
             }
+            recorded += 1;
         }
-        more = RelayRequest { relay: Some(relay), recorded: next };
+        more = RelayRequest { relay: Some(relay), recorded };
     }
 }
 
