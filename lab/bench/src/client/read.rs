@@ -66,7 +66,7 @@ pub(crate) struct ReadFound {
     /// From when the first event was due to the last message.
     pub(crate) seconds: f64,
     pub(crate) late: Histogram,
-    /// Delay of the client's own appends, from due to confirmed.
+    /// Delay of the client's own appends, from the time in the event to confirmed.
     pub(crate) confirmed: Histogram,
 }
 
@@ -246,9 +246,9 @@ fn send(plan: &ReadPlan, run: &str, connection: &mut http::Connection, start: u6
         let stamp = |event| if plan.stamped_when_sent { now } else { due_of(event) };
         let events: Vec<_> = (sent..until).map(|event| (scene::TYPE, scene::data(stamp(event)))).collect();
         http::append(connection, &path_run, &scene::batch(0, seq, &events))?;
-        let now = now_ns();
+        let done = now_ns();
         for event in sent..until {
-            confirmed.add(now.saturating_sub(due_of(event)));
+            confirmed.add(done.saturating_sub(stamp(event)));
         }
         seq += 1;
         sent = until;
