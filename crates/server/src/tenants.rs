@@ -324,7 +324,9 @@ impl Tenants {
         let engine = match engine {
             Ok(engine) => engine,
             Err(error) => {
-                store.close().await.ok();
+                if let Err(fault) = store.close().await {
+                    tracing::warn!(tenant = name, %fault, "the store of the tenant did not close cleanly");
+                }
                 return Err(error.into());
             }
         };

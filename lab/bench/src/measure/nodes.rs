@@ -6,9 +6,8 @@ use anyhow::{Context as _, Result, anyhow};
 use recount_test_postgres::Server as Postgres;
 
 use super::postgres::DURABLE;
-use super::{Bench, alternate, load, new_run};
-use crate::client::Plan;
-use crate::client::read::{ReadFound, ReadPlan, Source};
+use super::wake::one_reader;
+use super::{Bench, alternate};
 use crate::process::Server;
 use crate::sheet::{Bar, Sheet, SheetRow};
 use crate::yardstick::postgres::commits;
@@ -44,23 +43,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
                 std::fs::create_dir_all(two.path().join("keys"))?;
                 std::fs::copy(key(one.path()), key(two.path()))?;
                 let standby = Server::standby(two.path(), &url, free_address()?)?;
-                let run = new_run(&owner)?;
-                let plan = ReadPlan {
-                    address: standby.address,
-                    written_at: Some(owner.address),
-                    path: format!("/v1/runs/{run}/events"),
-                    readers: 1,
-                    stalled: 0,
-                    rate: RATE,
-                    events: (RATE as f64 * bench.short_seconds()) as u64,
-                    stamped_when_sent: true,
-                    source: Source::Run(run),
-                };
-                let events = plan.events;
-                let found: ReadFound = load(&Plan::Read(plan), || Ok(()))?;
-                sheet.must(found.delivered == events && found.missing == 0, || {
-                    format!("one reader got {} of {events} events", found.delivered)
-                });
+                let found = one_reader(bench, sheet, &owner, &standby, RATE)?;
                 ours = Some((found.late, found.confirmed));
                 standby.stop()?;
                 owner.stop()

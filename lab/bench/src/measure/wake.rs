@@ -26,23 +26,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
             &mut || {
                 let scratch = bench.scratch("server")?;
                 let server = Server::product(scratch.path())?;
-                let run = new_run(&server)?;
-                let plan = ReadPlan {
-                    address: server.address,
-                    written_at: None,
-                    path: format!("/v1/runs/{run}/events"),
-                    readers: 1,
-                    stalled: 0,
-                    rate: RATE,
-                    events: (RATE as f64 * bench.short_seconds()) as u64,
-                    stamped_when_sent: true,
-                    source: Source::Run(run),
-                };
-                let events = plan.events;
-                let found: ReadFound = load(&Plan::Read(plan), || Ok(()))?;
-                sheet.must(found.delivered == events && found.missing == 0, || {
-                    format!("one reader got {} of {events} events", found.delivered)
-                });
+                let found = one_reader(bench, sheet, &server, &server, RATE)?;
                 ours = Some(found.late);
                 Ok(())
             },
@@ -56,4 +40,32 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     let (ours, once) = ours.zip(once).ok_or_else(|| anyhow!("a window is missing"))?;
     sheet.pair("wake.p50", ours.p50_ms(), once.p50_ms());
     super::append::sync_share(bench, sheet)
+}
+
+/// One writer and one reader of a new run, each at its server.
+pub(super) fn one_reader(
+    bench: &Bench,
+    sheet: &mut Sheet,
+    written_at: &Server,
+    read_at: &Server,
+    rate: u64,
+) -> Result<ReadFound> {
+    let run = new_run(written_at)?;
+    let plan = ReadPlan {
+        address: read_at.address,
+        written_at: Some(written_at.address),
+        path: format!("/v1/runs/{run}/events"),
+        readers: 1,
+        stalled: 0,
+        rate,
+        events: (rate as f64 * bench.short_seconds()) as u64,
+        stamped_when_sent: true,
+        source: Source::Run(run),
+    };
+    let events = plan.events;
+    let found: ReadFound = load(&Plan::Read(plan), || Ok(()))?;
+    sheet.must(found.delivered == events && found.missing == 0, || {
+        format!("one reader got {} of {events} events", found.delivered)
+    });
+    Ok(found)
 }
